@@ -1,0 +1,8 @@
+//! The agent: one a node. It owns devices, drives them in worker processes, keeps what they measure until the
+//! coordinator has it, and asks for more.
+//!
+//! Only this crate loads GPU libraries, and only child processes of it do.
+
+pub mod device;
+pub mod task;
+pub mod worker;

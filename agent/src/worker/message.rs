@@ -1,0 +1,120 @@
+//! What agent and worker say to each other over the worker's pipes: JSON frames, each behind its length.
+//!
+//! Both ends are the same binary, so this is no contract with the outside; the contracts stand in `fleetcal-proto`.
+
+use fleetcal_model::device::DeviceFacts;
+use fleetcal_model::point::Point;
+use fleetcal_model::row::{Row, Sample, StopReason};
+use serde::{Deserialize, Serialize};
+
+use crate::device::sim::SimSpec;
+use crate::task::TaskSpec;
+
+/// From agent to worker, on its standard input. The end of the stream means: stop now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// Find the devices of this node, and say [`Event::Devices`].
+    Discover {
+        /// Simulated devices to make.
+        sim: SimSpec,
+        /// Folder whose identity seeds UUIDs of `cpu` and `sim` devices.
+        data_folder: String,
+    },
+    /// Measure a task on these devices.
+    Measure {
+        /// The task.
+        task: Box<TaskSpec>,
+        /// Its devices.
+        devices: Vec<DeviceFacts>,
+        /// Settings of simulated devices.
+        sim: SimSpec,
+        /// Labels that go into every row.
+        labels: RowLabels,
+    },
+}
+
+/// What a row says of the agent and its node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowLabels {
+    /// The agent.
+    pub agent_id: String,
+    /// Node label.
+    pub node: String,
+    /// Host name.
+    pub host: String,
+    /// Rack label.
+    pub rack: Option<String>,
+}
+
+/// A visit as it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Visit {
+    /// Row it belongs to: index of the template, see [`Event::RowOpened`].
+    pub row: u64,
+    /// Number of the round; 0 is the screening round.
+    pub round: u64,
+    /// Position within the round.
+    pub order: u64,
+    /// Offset of the buffers, bytes.
+    pub buffer_offset_bytes: u64,
+    /// Its samples.
+    pub samples: Vec<Sample>,
+    /// Why it ended.
+    pub stop_reason: StopReason,
+    /// Start, nanoseconds since 1970 UTC.
+    pub started_utc_ns: u64,
+    /// End, nanoseconds since 1970 UTC.
+    pub ended_utc_ns: u64,
+}
+
+/// Why a backend has no devices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackendReport {
+    /// `cuda`, `hip`, `cpu`, `sim`.
+    pub backend: String,
+    /// Devices found.
+    pub devices: Vec<DeviceFacts>,
+    /// Why there are none, or what is amiss.
+    pub note: Option<String>,
+}
+
+/// From worker to agent, on its standard output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// Devices of this node, by backend.
+    Devices(Vec<BackendReport>),
+    /// Planned work: visits to come, for progress. Said again when screening has chosen.
+    Planned {
+        /// Visits in all.
+        visits: u64,
+        /// Rounds in all, the screening round not counted.
+        rounds: u64,
+    },
+    /// A point was dropped before measuring, for example because the device has too little memory.
+    PointDropped {
+        /// The point.
+        point: Point,
+        /// Why.
+        reason: String,
+    },
+    /// A row begins: everything of it that does not change. Its index is its number of order in this task, from 0.
+    RowOpened(Box<Row>),
+    /// A visit ended.
+    Visited(Visit),
+    /// A row is complete, or will get no further visit: its outcome and conditions.
+    RowClosed {
+        /// Its index.
+        row: u64,
+        /// The template again, with outcome, validation and conditions filled in.
+        template: Box<Row>,
+    },
+    /// The task is done.
+    Done,
+    /// The task cannot go on.
+    Failed {
+        /// Why.
+        reason: String,
+        /// Whether another try may help.
+        retry: bool,
+    },
+}

@@ -1,0 +1,75 @@
+//! Everything the core may ask of its shell. Closed: nothing else crosses its border.
+
+use fleetcal_model::id::{AgentId, DeviceId, RunId, TaskId};
+use fleetcal_model::point::Point;
+use fleetcal_model::policy::MeasuringPolicy;
+
+use crate::event::{Event, LeaseKey};
+
+/// A lease, with all that its agent needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grant {
+    /// The lease.
+    pub lease: LeaseKey,
+    /// The run.
+    pub run: RunId,
+    /// SHA-256 of the plan's text.
+    pub plan_digest: String,
+    /// The devices it holds.
+    pub devices: Vec<DeviceId>,
+    /// Points of one sweep.
+    pub points: Vec<Point>,
+    /// How to measure.
+    pub policy: MeasuringPolicy,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Free text from the plan.
+    pub label: Option<String>,
+}
+
+/// What the shell does. In the order given; a `Journal` is durable before what stands behind it is performed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Append an event of the core's own to the journal, with the `now` of the step.
+    Journal(Event),
+    /// Hand a lease to an agent.
+    Grant {
+        /// The agent.
+        agent: AgentId,
+        /// The lease.
+        grant: Box<Grant>,
+    },
+    /// Tell an agent that there is nothing for it now.
+    NoWork {
+        /// The agent.
+        agent: AgentId,
+    },
+    /// Tell an agent that a lease is over.
+    Revoke {
+        /// The agent.
+        agent: AgentId,
+        /// The lease.
+        lease: LeaseKey,
+        /// Why.
+        reason: String,
+    },
+    /// Agents with idle devices may find work now.
+    WorkAvailable,
+    /// A task changed: tell who watches.
+    TaskChanged {
+        /// The task.
+        task: TaskId,
+    },
+    /// A run ended: fit it, keep its constants, tell who watches.
+    RunEnded {
+        /// The run.
+        run: RunId,
+    },
+    /// A user's request cannot be done.
+    Refused {
+        /// The run it was about.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,178 @@
+//! What a kernel family says of itself: points, buffers, counts, solutions, launches and the reference.
+//!
+//! A family is data and pure functions. It never loads a device library: backends read what it says and act.
+
+use fleetcal_model::device::DeviceFacts;
+use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
+use fleetcal_model::row::Counts;
+
+/// A point that a family cannot measure.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PointError {
+    /// The family has no kernel of that name.
+    #[error("{sweep} has no kernel `{kernel}`, it has: {known}")]
+    UnknownKernel {
+        /// The family.
+        sweep: Sweep,
+        /// The name found.
+        kernel: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The family does not do that number format.
+    #[error("{sweep} does not measure {dtype}, it measures: {known}")]
+    UnsupportedDtype {
+        /// The family.
+        sweep: Sweep,
+        /// The format found.
+        dtype: Dtype,
+        /// The formats it has.
+        known: String,
+    },
+    /// A size is missing.
+    #[error("{sweep}/{kernel} needs the size `{size}`")]
+    MissingSize {
+        /// The family.
+        sweep: Sweep,
+        /// The kernel.
+        kernel: String,
+        /// The size's name.
+        size: String,
+    },
+    /// A size cannot be used.
+    #[error("{size} = {value} cannot be used: {reason}")]
+    BadSize {
+        /// The size's name.
+        size: String,
+        /// Its value.
+        value: u64,
+        /// What it must be.
+        reason: String,
+    },
+}
+
+/// What a buffer of a launch is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BufferRole {
+    /// Filled with random data of this seed before the rounds; read by the kernel.
+    Input {
+        /// Seed of [`crate::data`].
+        seed: u64,
+    },
+    /// Poisoned before each solution; written by the kernel.
+    Output,
+}
+
+/// One array of a point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BufferSpec {
+    /// Its name in the kernel's formula.
+    pub name: &'static str,
+    /// What it is for.
+    pub role: BufferRole,
+    /// Its number format.
+    pub dtype: Dtype,
+    /// Its length, elements.
+    pub elements: u64,
+}
+
+impl BufferSpec {
+    /// Its size, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.elements.saturating_mul(self.dtype.bytes())
+    }
+}
+
+/// One argument of a launch, in the order of the kernel's parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Argument {
+    /// The address of the point's buffer with this index in [`Family::buffers`].
+    Buffer(usize),
+    /// A 64-bit unsigned number.
+    U64(u64),
+}
+
+/// One launch of one solution, as a GPU backend needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// Name of the kernel in the compiled source.
+    pub entry: String,
+    /// Blocks of the grid, one-dimensional.
+    pub blocks: u64,
+    /// Threads a block, one-dimensional.
+    pub threads: u64,
+    /// Its arguments.
+    pub arguments: Vec<Argument>,
+}
+
+/// Text to compile, in the portable dialect (CUDA and HIP).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceSource {
+    /// File name for the compiler's messages.
+    pub name: &'static str,
+    /// The text, its header in front: needs no include path.
+    pub text: String,
+}
+
+/// A kernel family.
+pub trait Family: Sync {
+    /// Its sweep.
+    fn sweep(&self) -> Sweep;
+
+    /// Kernels by name, in the order they are listed to people.
+    fn kernels(&self) -> &'static [&'static str];
+
+    /// Number formats it measures.
+    fn dtypes(&self) -> &'static [Dtype];
+
+    /// Whether the point can be measured at all, on any device.
+    ///
+    /// # Errors
+    /// What about it cannot be used.
+    fn check(&self, point: &Point) -> Result<(), PointError>;
+
+    /// The point's arrays.
+    fn buffers(&self, point: &Point) -> Vec<BufferSpec>;
+
+    /// Exact counts of one launch. They do not depend on the device; `launch_contexts` is filled from the solution.
+    fn counts(&self, point: &Point, solution: &Solution) -> Counts;
+
+    /// Variants that can serve the point on the device, in a fixed order. Never empty for a checked point.
+    fn solutions(&self, point: &Point, device: &DeviceFacts) -> Vec<Solution>;
+
+    /// The text that holds the entries of these points' solutions.
+    fn source(&self) -> DeviceSource;
+
+    /// How to launch a solution on a device with that many compute units.
+    fn launch(&self, point: &Point, solution: &Solution, device: &DeviceFacts) -> Launch;
+
+    /// The right value of one element of one output buffer, in the arithmetic of the point's number format, and the
+    /// relative error that a right kernel may show. `buffer` indexes [`Family::buffers`].
+    fn reference(&self, point: &Point, buffer: usize, element: u64) -> Expected;
+}
+
+/// A right value, and how near to it is right enough.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expected {
+    /// The value.
+    pub value: f64,
+    /// Largest relative error of a right kernel.
+    pub relative_tolerance: f64,
+}
+
+/// The family of a sweep, or `None` while the sweep has no kernels yet.
+pub fn family(sweep: Sweep) -> Option<&'static dyn Family> {
+    match sweep {
+        Sweep::Stream => Some(&crate::stream::Stream),
+        Sweep::Cache
+        | Sweep::WorkingSet
+        | Sweep::Issue
+        | Sweep::Launch
+        | Sweep::Peak
+        | Sweep::Onchip
+        | Sweep::Reduce
+        | Sweep::Scan
+        | Sweep::Latency
+        | Sweep::Transfer => None,
+    }
+}

@@ -1,0 +1,10 @@
+//! Kernels as data: device sources in one dialect for CUDA and HIP, exact counts, variants, and host references.
+//!
+//! No device library is loaded here and nothing is compiled here; backends in `fleetcal-agent` do that.
+
+pub mod data;
+pub mod family;
+pub mod stream;
+pub mod support;
+
+pub use family::{Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, family};
