@@ -17,4 +17,6 @@ pub mod point;
 pub mod policy;
 pub mod row;
 pub mod statistics;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod units;

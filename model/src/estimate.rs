@@ -1,0 +1,171 @@
+//! From samples to a row: visits become rounds, rounds become the estimate and its interval, and the row is sealed.
+//!
+//! A series of launches back to back repeats one state of the caches, and the next visit finds another, percents
+//! away. The replicate is therefore the round, never the launch: **the estimate is the median of the rounds' medians,
+//! its interval is Student's t on their logarithms** (DESIGN, measurement rule 6).
+
+use crate::digest::{SetDigest, Sha256Digest};
+use crate::id::{DeviceId, RowId, TaskId};
+use crate::point::{Point, Solution};
+use crate::row::{IntervalMethod, Role, Round, Row, Sample, StopReason, Timing};
+use crate::statistics::{Interval, log_t_interval, median, median_absolute_deviation};
+
+#[cfg(test)]
+mod tests;
+
+/// What is known of a visit besides its samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Visit {
+    /// Number of the round; 0 is the screening round.
+    pub round: u64,
+    /// Position within the round, from 0.
+    pub order: u64,
+    /// Offset of the buffers within their allocations, bytes.
+    pub buffer_offset_bytes: u64,
+    /// Launches within one timed interval.
+    pub enqueues_per_sample: u64,
+    /// Why it ended.
+    pub stop_reason: StopReason,
+}
+
+impl Visit {
+    /// Summarises the visit's accepted samples, per launch. `None` where no sample was accepted, or where an interval
+    /// holds no launch: such a visit says nothing, and a row keeps only its samples.
+    pub fn summarise(&self, samples: &[Sample]) -> Option<Round> {
+        if self.enqueues_per_sample == 0 {
+            return None;
+        }
+        let launch_ns: Vec<f64> = samples
+            .iter()
+            .filter(|sample| sample.accepted)
+            .map(|sample| sample.ns as f64 / self.enqueues_per_sample as f64)
+            .collect();
+        Some(Round {
+            round: self.round,
+            order: self.order,
+            buffer_offset_bytes: self.buffer_offset_bytes,
+            median_ns: median(&launch_ns)?,
+            mad_ns: median_absolute_deviation(&launch_ns)?,
+            samples: launch_ns.len() as u64,
+            stop_reason: self.stop_reason,
+        })
+    }
+}
+
+/// What the rounds of a row say together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// Median of the rounds' medians, nanoseconds a launch; none where no round has a positive median.
+    pub estimate_ns: Option<f64>,
+    /// Its 95% interval, nanoseconds, widened to hold the estimate where that lies outside.
+    pub interval_ns: Option<Interval>,
+    /// How the interval was computed, or why there is none.
+    pub method: IntervalMethod,
+    /// Rounds that entered.
+    pub rounds: u64,
+}
+
+impl Estimate {
+    /// Estimates from rounds.
+    ///
+    /// The screening round never enters: it chose the row, and the best of many equal solutions reads too fast. Only a
+    /// [`Role::Screening`] row, which has nothing else and feeds no fit, is estimated from it. A round whose median is
+    /// zero (the clock did not tick) is no replicate.
+    pub fn of_rounds(rounds: &[Round], role: Role) -> Self {
+        let medians_of = |wanted: fn(u64) -> bool| -> Vec<f64> {
+            let wanted = rounds.iter().filter(|round| wanted(round.round));
+            wanted.map(|round| round.median_ns).filter(|ns| ns.is_finite() && *ns > 0.0).collect()
+        };
+        let mut medians_ns = medians_of(|round| round >= 1);
+        if medians_ns.is_empty() && role == Role::Screening {
+            medians_ns = medians_of(|round| round == 0);
+        }
+        let estimate_ns = median(&medians_ns);
+        let interval_ns = log_t_interval(&medians_ns)
+            .zip(estimate_ns)
+            .map(|(interval, estimate_ns)| interval.widened_to(estimate_ns));
+        let method = match medians_ns.len() {
+            1 => IntervalMethod::SingleVisit,
+            _ if interval_ns.is_some() => IntervalMethod::StudentTLogRounds,
+            _ => IntervalMethod::TooFewRounds,
+        };
+        Self { estimate_ns, interval_ns, method, rounds: medians_ns.len() as u64 }
+    }
+}
+
+/// Fills in the estimate, its interval, the method and the number of rounds done from the rounds in `timing`.
+pub fn finish(timing: &mut Timing, role: Role) {
+    let estimate = Estimate::of_rounds(&timing.rounds, role);
+    timing.rounds_done = estimate.rounds;
+    timing.estimate_ns = estimate.estimate_ns;
+    timing.interval_low_ns = estimate.interval_ns.map(|interval| interval.low);
+    timing.interval_high_ns = estimate.interval_ns.map(|interval| interval.high);
+    timing.interval_method = estimate.method;
+}
+
+/// The identity of a row: 128 bits of the SHA-256 of what makes it unique, in hexadecimal.
+pub fn row_id(task: &TaskId, attempt: u64, device: &DeviceId, point: &Point, solution: &Solution) -> RowId {
+    let attempt = attempt.to_string();
+    let point = point.to_string();
+    let fields = [task.as_str(), &attempt, device.as_str(), &point, &solution.name];
+    RowId::new(Sha256Digest::of(fields.join("\u{1f}").as_bytes()).to_hex()[..32].to_owned())
+}
+
+/// Digest of a set of rows, whatever their order, from their content hashes.
+///
+/// A row that was never sealed counts by the digest of its identity and hash as they stand: it is seen, and cannot be
+/// mistaken for a sealed one.
+pub fn rows_digest<'a>(rows: impl IntoIterator<Item = &'a Row>) -> SetDigest {
+    let mut set = SetDigest::default();
+    for row in rows {
+        let identity = &row.identity;
+        let sealed = Sha256Digest::from_hex(&identity.content_hash);
+        let unsealed =
+            || Sha256Digest::of(format!("unsealed\u{1f}{}\u{1f}{}", identity.row_id, identity.content_hash).as_bytes());
+        set.insert(sealed.unwrap_or_else(unsealed));
+    }
+    set
+}
+
+#[cfg(feature = "serde")]
+mod sealing {
+    use super::{Row, Sha256Digest};
+    use crate::row::{Conditions, Counts, DeviceColumns, Identity, Outcome, Timing, Work};
+
+    /// A row as it is hashed: every group in order, under the names of [`Row`].
+    #[derive(serde::Serialize)]
+    struct Content<'a> {
+        identity: Identity,
+        device: &'a DeviceColumns,
+        work: &'a Work,
+        counts: &'a Counts,
+        timing: &'a Timing,
+        conditions: &'a Conditions,
+        outcome: &'a Outcome,
+    }
+
+    /// Sets the row's content hash: the SHA-256 of its compact JSON, fields in the order of declaration, with the hash
+    /// itself empty. Call it last: any later change of the row breaks the seal.
+    ///
+    /// A row that JSON cannot hold would stay unsealed, which [`verify_seal`] refuses; none of a row's types can fail.
+    pub fn seal(row: &mut Row) {
+        row.identity.content_hash = content_digest(row).map(Sha256Digest::to_hex).unwrap_or_default();
+    }
+
+    /// Whether the row is as it was when it was sealed.
+    pub fn verify_seal(row: &Row) -> bool {
+        let stored = Sha256Digest::from_hex(&row.identity.content_hash);
+        stored.is_some() && stored == content_digest(row)
+    }
+
+    fn content_digest(row: &Row) -> Option<Sha256Digest> {
+        // Taken apart without `..`, so that a new group cannot be left out of the hash.
+        let Row { identity, device, work, counts, timing, conditions, outcome } = row;
+        let identity = Identity { content_hash: String::new(), ..identity.clone() };
+        let content = Content { identity, device, work, counts, timing, conditions, outcome };
+        serde_json::to_vec(&content).ok().map(|json| Sha256Digest::of(&json))
+    }
+}
+
+#[cfg(feature = "serde")]
+pub use sealing::{seal, verify_seal};
