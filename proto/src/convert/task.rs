@@ -1,0 +1,86 @@
+//! Tasks as they are handed out.
+
+use fleetcal_model::id::{DeviceId, RunId};
+use fleetcal_model::point::Point;
+use fleetcal_model::policy::MeasuringPolicy;
+
+use super::{ConvertError, Lease, text};
+use crate::v1;
+
+/// A task under a lease, with all that its agent needs. Coordinator and agent each have a type of their own for it;
+/// this one is what crosses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeasedTask {
+    /// The lease.
+    pub lease: Lease,
+    /// The run.
+    pub run_id: RunId,
+    /// SHA-256 of the plan's text, hexadecimal.
+    pub plan_digest: String,
+    /// The devices it holds: at least one.
+    pub devices: Vec<DeviceId>,
+    /// Points to measure, all of one sweep: at least one.
+    pub points: Vec<Point>,
+    /// How to measure.
+    pub policy: MeasuringPolicy,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Free text from the plan.
+    pub label: Option<String>,
+}
+
+impl From<&LeasedTask> for v1::Task {
+    fn from(task: &LeasedTask) -> Self {
+        Self {
+            task_id: task.lease.task_id.as_str().to_owned(),
+            run_id: task.run_id.as_str().to_owned(),
+            plan_digest: task.plan_digest.clone(),
+            attempt: task.lease.attempt,
+            epoch: task.lease.epoch,
+            device_uuids: task.devices.iter().map(|device| device.as_str().to_owned()).collect(),
+            points: task.points.iter().map(v1::Point::from).collect(),
+            policy: Some(v1::MeasuringPolicy::from(&task.policy)),
+            seed: task.seed,
+            label: task.label.clone(),
+        }
+    }
+}
+
+impl TryFrom<v1::Task> for LeasedTask {
+    type Error = ConvertError;
+
+    fn try_from(wire: v1::Task) -> Result<Self, ConvertError> {
+        let held = v1::HeldLease { task_id: wire.task_id, attempt: wire.attempt, epoch: wire.epoch };
+        let lease = Lease::try_from(held).map_err(|error| error.within("Task"))?;
+        let devices = wire
+            .device_uuids
+            .into_iter()
+            .enumerate()
+            .map(|(index, uuid)| Ok(DeviceId::new(text(uuid, &format!("Task.device_uuids[{index}]"))?)))
+            .collect::<Result<Vec<_>, ConvertError>>()?;
+        let points = wire
+            .points
+            .into_iter()
+            .enumerate()
+            .map(|(index, point)| {
+                Point::try_from(point).map_err(|error| error.within(&format!("Task.points[{index}]")))
+            })
+            .collect::<Result<Vec<_>, ConvertError>>()?;
+        if devices.is_empty() {
+            return Err(ConvertError::missing("Task.device_uuids"));
+        }
+        if points.is_empty() {
+            return Err(ConvertError::missing("Task.points"));
+        }
+        Ok(Self {
+            lease,
+            run_id: RunId::new(text(wire.run_id, "Task.run_id")?),
+            plan_digest: wire.plan_digest,
+            devices,
+            points,
+            policy: wire.policy.ok_or_else(|| ConvertError::missing("Task.policy"))?.into(),
+            seed: wire.seed,
+            label: wire.label,
+        })
+    }
+}
