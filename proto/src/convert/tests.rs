@@ -8,6 +8,9 @@ use fleetcal_model::policy::MeasuringPolicy;
 use super::*;
 use crate::v1;
 
+/// A field's path, and how to leave the field out.
+type Clearing<Message> = (&'static str, fn(&mut Message));
+
 fn facts() -> DeviceFacts {
     DeviceFacts {
         uuid: DeviceId::new("GPU-1"),
@@ -60,7 +63,7 @@ fn facts_and_tasks_cross_the_wire_unchanged() {
 
 #[test]
 fn every_fact_that_names_a_device_is_required_and_named() {
-    let clear: [(&str, fn(&mut v1::DeviceFacts)); 5] = [
+    let clear: [Clearing<v1::DeviceFacts>; 5] = [
         ("DeviceFacts.uuid", |wire| wire.uuid.clear()),
         ("DeviceFacts.backend", |wire| wire.backend.clear()),
         ("DeviceFacts.vendor", |wire| wire.vendor.clear()),
@@ -85,7 +88,7 @@ fn a_word_from_a_newer_side_is_named_with_its_place() {
 
 #[test]
 fn a_task_without_devices_points_policy_or_attempt_is_refused() {
-    let clear: [(&str, fn(&mut v1::Task)); 6] = [
+    let clear: [Clearing<v1::Task>; 6] = [
         ("Task.device_uuids", |wire| wire.device_uuids.clear()),
         ("Task.device_uuids[1]", |wire| wire.device_uuids[1].clear()),
         ("Task.points", |wire| wire.points.clear()),

@@ -114,13 +114,15 @@ impl<'a> Frame<'a> {
             self.check_node(node, nullable)?;
         }
         for (buffer, width) in buffers.iter().zip(expected.widths) {
-            let span = usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
-            let inside = span.and_then(|(offset, length)| offset.checked_add(length));
-            if inside.is_none_or(|end| end > self.body.len()) {
+            let (offset, length) = (usize::try_from(buffer.offset()), usize::try_from(buffer.length()));
+            let (Ok(offset), Ok(length)) = (offset, length) else {
+                return Err(self.damaged("a buffer of negative length or place"));
+            };
+            if offset.checked_add(length).is_none_or(|end| end > self.body.len()) {
                 return Err(self.damaged("a buffer outside the message's body"));
             }
-            if buffer.length() % width != 0 {
-                return Err(self.damaged(format!("{} bytes of values that take {width} bytes each", buffer.length())));
+            if !length.is_multiple_of(width) {
+                return Err(self.damaged(format!("{length} bytes of values that take {width} bytes each")));
             }
         }
         match usize::try_from(batch.length()) {
@@ -149,27 +151,26 @@ struct Expected {
     /// For each array, whether it may hold nulls.
     nullable: Vec<bool>,
     /// For each buffer, bytes of one value in it.
-    widths: Vec<i64>,
+    widths: Vec<usize>,
 }
 
-const BITS_OR_BYTES: i64 = 1;
-const OFFSETS: i64 = 4;
-const NUMBERS: i64 = 8;
+const BITS_OR_BYTES: usize = 1;
+const OFFSETS: usize = 4;
 
 impl Expected {
     fn add(&mut self, field: &Field) {
         self.nullable.push(field.is_nullable());
         self.widths.push(BITS_OR_BYTES);
-        match field.data_type() {
-            DataType::Utf8 => self.widths.extend([OFFSETS, BITS_OR_BYTES]),
-            DataType::List(inner) | DataType::Map(inner, _) => {
-                self.widths.push(OFFSETS);
-                self.add(inner);
-            }
-            DataType::Struct(members) => members.iter().for_each(|member| self.add(member)),
-            DataType::Boolean => self.widths.push(BITS_OR_BYTES),
-            // Every other type of the schema is 64 bits wide; a test holds that, by decoding rows.
-            _ => self.widths.push(NUMBERS),
+        let data_type = field.data_type();
+        if let DataType::List(inner) | DataType::Map(inner, _) = data_type {
+            self.widths.push(OFFSETS);
+            self.add(inner);
+        } else if let DataType::Struct(members) = data_type {
+            members.iter().for_each(|member| self.add(member));
+        } else if *data_type == DataType::Utf8 {
+            self.widths.extend([OFFSETS, BITS_OR_BYTES]);
+        } else {
+            self.widths.push(data_type.primitive_width().unwrap_or(BITS_OR_BYTES));
         }
     }
 }
