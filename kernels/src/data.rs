@@ -19,7 +19,10 @@ pub fn next_prime(at_least: u64) -> u64 {
         candidate >= 2
             && (candidate == 2
                 || !candidate.is_multiple_of(2)
-                    && (3..).step_by(2).take_while(|divisor| divisor * divisor <= candidate).all(|divisor| candidate % divisor != 0))
+                    && (3..)
+                        .step_by(2)
+                        .take_while(|divisor| divisor * divisor <= candidate)
+                        .all(|divisor| !candidate.is_multiple_of(divisor)))
     };
     (at_least.max(2)..).find(|&candidate| is_prime(candidate)).unwrap_or(at_least)
 }

@@ -114,6 +114,12 @@ pub struct DeviceSource {
     pub text: String,
 }
 
+/// Macros to define when a family's source is compiled for one kernel in one number format. A program holds no other
+/// entries, so that a plan compiles only what it measures, and programs compile side by side.
+pub fn program_defines(kernel: &str, dtype: Dtype) -> [String; 2] {
+    [format!("FLEETCAL_KERNEL_{kernel}"), format!("FLEETCAL_DTYPE_{dtype}")]
+}
+
 /// A kernel family.
 pub trait Family: Sync {
     /// Its sweep.
@@ -140,7 +146,8 @@ pub trait Family: Sync {
     /// Variants that can serve the point on the device, in a fixed order. Never empty for a checked point.
     fn solutions(&self, point: &Point, device: &DeviceFacts) -> Vec<Solution>;
 
-    /// The text that holds the entries of these points' solutions.
+    /// The text that holds the entries of these points' solutions: compiled once for each kernel and number format,
+    /// under [`program_defines`].
     fn source(&self) -> DeviceSource;
 
     /// How to launch a solution on a device with that many compute units.

@@ -4,7 +4,10 @@
 
 pub mod data;
 pub mod family;
+pub mod parameter;
 pub mod stream;
 pub mod support;
 
-pub use family::{Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, family};
+pub use family::{
+    Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, family, program_defines,
+};

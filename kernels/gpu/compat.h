@@ -1,0 +1,53 @@
+// The portable dialect: what the device sources need of CUDA (compiled by NVRTC) and HIP (compiled by hiprtc).
+// No include path is needed, and nothing of the host is used.
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// LANES neighbouring elements that travel in one access. The alignment is what lets the compiler use one wide
+// instruction: 16 bytes are the widest that every device has.
+template <typename Element, int LANES>
+struct alignas(sizeof(Element) * LANES) Pack {
+    Element lane[LANES];
+};
+
+// A plain access: caches decide.
+struct Cached {
+    template <typename Value>
+    static __device__ __forceinline__ Value load(const Value* from) { return *from; }
+
+    template <typename Value>
+    static __device__ __forceinline__ void store(Value* to, const Value& value) { *to = value; }
+};
+
+// An access to 16 bytes that will not be used again: caches are asked to drop them first.
+struct Streaming {
+#if defined(__HIP__) || defined(__HIPCC_RTC__)
+    typedef u32 Raw __attribute__((ext_vector_type(4)));
+    static __device__ __forceinline__ Raw load_raw(const Raw* from) { return __builtin_nontemporal_load(from); }
+    static __device__ __forceinline__ void store_raw(Raw* to, Raw raw) { __builtin_nontemporal_store(raw, to); }
+#else
+    typedef uint4 Raw;
+    static __device__ __forceinline__ Raw load_raw(const Raw* from) { return __ldcs(from); }
+    static __device__ __forceinline__ void store_raw(Raw* to, Raw raw) { __stcs(to, raw); }
+#endif
+
+    template <typename Value>
+    static __device__ __forceinline__ Value load(const Value* from) {
+        static_assert(sizeof(Value) == sizeof(Raw), "streaming accesses are 16 bytes wide");
+        Raw raw = load_raw(reinterpret_cast<const Raw*>(from));
+        Value value;
+        memcpy(&value, &raw, sizeof(raw));
+        return value;
+    }
+
+    template <typename Value>
+    static __device__ __forceinline__ void store(Value* to, const Value& value) {
+        static_assert(sizeof(Value) == sizeof(Raw), "streaming accesses are 16 bytes wide");
+        Raw raw;
+        memcpy(&raw, &value, sizeof(raw));
+        store_raw(reinterpret_cast<Raw*>(to), raw);
+    }
+};

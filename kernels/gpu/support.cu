@@ -1,0 +1,55 @@
+// What the harness does between measurements: filling, poisoning, looking at results, flushing caches, and filling the
+// time in which the host queues work. Every kernel takes any grid.
+
+#define FOR_EACH(INDEX, COUNT)                                                                     \
+    for (u64 INDEX = u64(blockIdx.x) * blockDim.x + threadIdx.x, step = u64(gridDim.x) * blockDim.x; \
+         INDEX < (COUNT); INDEX += step)
+
+// The same as random_element in kernels/src/data.rs, bit for bit.
+__device__ __forceinline__ double random_element(u64 seed, u64 index) {
+    u64 bits = index + seed * 0x9e3779b97f4a7c15ull + 0x9e3779b97f4a7c15ull;
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ull;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebull;
+    bits ^= bits >> 31;
+    return double(bits >> 40) / 16777216.0 - 0.5;
+}
+
+// Filling and reading one number format.
+#define SUPPORT_ELEMENT(NAME, ELEMENT)                                                                         \
+    extern "C" __global__ void support_fill_random_##NAME(ELEMENT* to, u64 elements, u64 seed) {               \
+        FOR_EACH(index, elements) to[index] = ELEMENT(random_element(seed, index));                            \
+    }                                                                                                          \
+    extern "C" __global__ void support_gather_##NAME(double* to, const ELEMENT* from, u64 count, u64 stride) { \
+        FOR_EACH(index, count) to[index] = double(from[index * stride]);                                       \
+    }
+
+SUPPORT_ELEMENT(f32, float)
+SUPPORT_ELEMENT(f64, double)
+
+// Poison is a bit pattern: it depends on the width of the elements alone.
+#define SUPPORT_POISON(NAME, WORD)                                                               \
+    extern "C" __global__ void support_poison_##NAME(WORD* to, u64 elements, u64 pattern) {      \
+        FOR_EACH(index, elements) to[index] = WORD(pattern);                                     \
+    }
+
+SUPPORT_POISON(b8, u8)
+SUPPORT_POISON(b16, u16)
+SUPPORT_POISON(b32, u32)
+SUPPORT_POISON(b64, u64)
+
+// Reads and writes every pack, so that caches hold these lines and no others.
+extern "C" __global__ void support_flush(Pack<u32, 4>* buffer, u64 packs) {
+    FOR_EACH(index, packs) {
+        Pack<u32, 4> pack = buffer[index];
+        pack.lane[0] += 1;
+        buffer[index] = pack;
+    }
+}
+
+extern "C" __global__ void support_empty() {}
+
+// Keeps one block busy for at least so many cycles.
+extern "C" __global__ void support_lead(u64 cycles) {
+    const long long start = clock64();
+    while (u64(clock64() - start) < cycles) {}
+}

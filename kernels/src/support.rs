@@ -1,0 +1,87 @@
+//! Launches that the harness needs beside the measured ones: filling, poisoning, reading back, flushing caches.
+//!
+//! Arguments name buffers by their position in the call: 0 is what the launch writes, 1 what it reads.
+
+use fleetcal_model::device::DeviceFacts;
+use fleetcal_model::point::Dtype;
+
+use crate::family::{Argument, DeviceSource, Launch};
+
+/// Threads a block of every support launch.
+const BLOCK_THREADS: u64 = 256;
+/// Threads that keep a compute unit full on every architecture known (CUDA: 1536 to 2048, CDNA: 2048).
+const RESIDENT_THREADS: u64 = 2048;
+
+/// Every entry of the source.
+pub const ENTRIES: [&str; 11] = [
+    "support_fill_random_f32",
+    "support_fill_random_f64",
+    "support_gather_f32",
+    "support_gather_f64",
+    "support_poison_b8",
+    "support_poison_b16",
+    "support_poison_b32",
+    "support_poison_b64",
+    "support_flush",
+    "support_empty",
+    "support_lead",
+];
+
+/// The text that holds them. It needs no macro defined.
+pub fn source() -> DeviceSource {
+    DeviceSource {
+        name: "support.cu",
+        text: concat!(include_str!("../gpu/compat.h"), include_str!("../gpu/support.cu")).to_owned(),
+    }
+}
+
+/// Fills `elements` elements with [`crate::data::random_element`] of the seed. `None` for a number format that no
+/// family reads yet.
+pub fn fill_random(device: &DeviceFacts, dtype: Dtype, elements: u64, seed: u64) -> Option<Launch> {
+    let arguments = vec![Argument::Buffer(0), Argument::U64(elements), Argument::U64(seed)];
+    Some(spread(device, format!("support_fill_random_{}", float_name(dtype)?), elements, arguments))
+}
+
+/// Writes `pattern` to `elements` elements of `dtype`'s width.
+pub fn poison(device: &DeviceFacts, dtype: Dtype, elements: u64, pattern: u64) -> Launch {
+    let arguments = vec![Argument::Buffer(0), Argument::U64(elements), Argument::U64(pattern)];
+    spread(device, format!("support_poison_b{}", dtype.bytes() * 8), elements, arguments)
+}
+
+/// Writes `count` elements as binary64 to buffer 0, read from buffer 1 at 0, `stride`, 2·`stride`, … `None` for a
+/// number format that no family writes yet.
+pub fn gather(device: &DeviceFacts, dtype: Dtype, count: u64, stride: u64) -> Option<Launch> {
+    let arguments = vec![Argument::Buffer(0), Argument::Buffer(1), Argument::U64(count), Argument::U64(stride)];
+    Some(spread(device, format!("support_gather_{}", float_name(dtype)?), count, arguments))
+}
+
+/// Reads and writes `bytes` of buffer 0, which then fill the caches. A multiple of 16.
+pub fn flush(device: &DeviceFacts, bytes: u64) -> Launch {
+    let packs = bytes / 16;
+    spread(device, "support_flush".to_owned(), packs, vec![Argument::Buffer(0), Argument::U64(packs)])
+}
+
+/// Does nothing: its time is the instrument's.
+pub fn empty() -> Launch {
+    Launch { entry: "support_empty".to_owned(), blocks: 1, threads: 32, arguments: Vec::new() }
+}
+
+/// Keeps the device busy for at least `cycles` of its clock, so that the host is ahead of it when the first timed
+/// interval begins: an interval that the device must wait in shows the host, not the kernel.
+pub fn lead(cycles: u64) -> Launch {
+    Launch { entry: "support_lead".to_owned(), blocks: 1, threads: 32, arguments: vec![Argument::U64(cycles)] }
+}
+
+/// One resident grid over `items`, or less where there are fewer.
+fn spread(device: &DeviceFacts, entry: String, items: u64, arguments: Vec<Argument>) -> Launch {
+    let resident = device.compute_units.max(1).saturating_mul(RESIDENT_THREADS / BLOCK_THREADS);
+    let blocks = items.div_ceil(BLOCK_THREADS).clamp(1, resident);
+    Launch { entry, blocks, threads: BLOCK_THREADS, arguments }
+}
+
+fn float_name(dtype: Dtype) -> Option<&'static str> {
+    match dtype {
+        Dtype::F32 | Dtype::F64 => Some(dtype.name()),
+        Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::I32 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2 => None,
+    }
+}
