@@ -1,0 +1,286 @@
+//! NVIDIA devices, through the CUDA driver. Both its libraries are loaded at run time; a node without them has no
+//! devices of this backend, and is told why.
+//!
+//! One context (the primary one, which is the driver's cheapest), one stream, one thread. Buffers are plain addresses
+//! rather than `cudarc`'s slices, so nothing of its event tracking can enter an interval.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
+use fleetcal_kernels::{Launch, family, support};
+use fleetcal_model::device::DeviceFacts;
+use fleetcal_model::id::DeviceId;
+use fleetcal_model::point::{Point, Solution};
+use fleetcal_model::row::Origin;
+
+use self::launch::Ready;
+use self::nvrtc::Nvrtc;
+use self::program::Programs;
+use self::support_kernels::SupportKernels;
+use self::timing::{Series, Timer};
+use super::{Array, Device, DeviceError, Instrument, Prepared, RawSample, poison_pattern};
+
+mod driver;
+mod facts;
+mod launch;
+mod memory;
+mod nvml;
+pub mod nvrtc;
+mod program;
+mod support_kernels;
+mod timing;
+
+pub use memory::CudaBuffer;
+
+/// Values read back at a time: 8 MiB on the device.
+const GATHER_VALUES: u64 = 1 << 20;
+/// Cycles for which a lead kernel holds the device, whatever follows: about 10 µs.
+const LEAD_CYCLES: u64 = 20_000;
+/// Cycles more for each interval queued behind it: about 10 µs, twice what the host takes to queue one.
+const LEAD_CYCLES_PER_INTERVAL: u64 = 20_000;
+/// Intervals that the instrument is measured over.
+const INSTRUMENT_INTERVALS: u64 = 256;
+
+/// Devices of this node.
+///
+/// # Errors
+/// [`DeviceError::Library`]: no driver, an old one, no compiler, or no device; which one is said.
+pub fn discover() -> Result<Vec<DeviceFacts>, DeviceError> {
+    let driver = driver::initialise()?;
+    let nvrtc = Nvrtc::load(driver.major)?;
+    Ok(facts::find(driver, nvrtc.version())?.into_iter().map(|found| found.facts).collect())
+}
+
+/// A loaded kernel.
+#[derive(Debug, Clone)]
+pub struct CudaProgram {
+    function: CudaFunction,
+}
+
+/// An NVIDIA device.
+#[derive(Debug)]
+pub struct CudaDevice {
+    facts: DeviceFacts,
+    nvrtc: Nvrtc,
+    timer: Timer,
+    support: SupportKernels,
+    programs: Programs,
+    flush: Option<CudaBuffer>,
+    gathered: Option<CudaBuffer>,
+    stream: Arc<CudaStream>,
+    context: Arc<CudaContext>,
+}
+
+impl CudaDevice {
+    /// Opens the device with this UUID.
+    ///
+    /// # Errors
+    /// [`DeviceError::Library`] as for [`discover`], or where the device is gone; [`DeviceError::Compile`] where the
+    /// support kernels do not compile; [`DeviceError::Lost`] where the device does not answer.
+    pub fn open(uuid: &DeviceId) -> Result<Self, DeviceError> {
+        let version = driver::initialise()?;
+        let nvrtc = Nvrtc::load(version.major)?;
+        let found = facts::find(version, nvrtc.version())?;
+        let found = found
+            .into_iter()
+            .find(|found| found.facts.uuid == *uuid)
+            .ok_or_else(|| driver::unusable(format!("the driver shows no device {uuid}")))?;
+        let context = CudaContext::new(found.ordinal).map_err(|error| driver::fault("creating a context", error))?;
+        let stream = context.new_stream().map_err(|error| driver::fault("creating a stream", error))?;
+        let support = SupportKernels::load(&context, &nvrtc, &found.facts.architecture)?;
+        Ok(Self {
+            timer: Timer::new(&context)?,
+            facts: found.facts,
+            nvrtc,
+            support,
+            programs: Programs::default(),
+            flush: None,
+            gathered: None,
+            stream,
+            context,
+        })
+    }
+
+    /// Runs a support launch and waits for it.
+    fn support(&self, launch: &Launch, addresses: &[u64]) -> Result<(), DeviceError> {
+        let ready = Ready::new(self.support.function(&launch.entry)?, launch, addresses)?;
+        self.finish(&launch.entry, &ready)
+    }
+
+    fn finish(&self, what: &str, ready: &Ready<'_>) -> Result<(), DeviceError> {
+        let run = || {
+            self.context.bind_to_thread()?;
+            ready.enqueue(&self.stream)?;
+            self.stream.synchronize()
+        };
+        run().map_err(|error| driver::fault(what, error))
+    }
+
+    /// Times launches of `body`, or of nothing.
+    fn series(
+        &self,
+        body: Option<Ready<'_>>,
+        count: u64,
+        flush: Option<(&Launch, u64)>,
+    ) -> Result<Vec<RawSample>, DeviceError> {
+        let lead = support::lead(LEAD_CYCLES.saturating_add(LEAD_CYCLES_PER_INTERVAL.saturating_mul(count.min(64))));
+        let flush = flush
+            .map(|(launch, address)| Ready::new(self.support.function(&launch.entry)?, launch, &[address]))
+            .transpose()?;
+        let lead = Ready::new(self.support.function(&lead.entry)?, &lead, &[])?;
+        self.timer.time(&self.stream, &Series { lead, flush, body, count })
+    }
+
+    /// Address of a buffer of at least so many bytes, kept for the life of the device.
+    fn scratch(context: &Arc<CudaContext>, kept: &mut Option<CudaBuffer>, bytes: u64) -> Result<u64, DeviceError> {
+        if kept.as_ref().is_none_or(|buffer| buffer.bytes() < bytes) {
+            // The old one is freed first: the two may not fit together.
+            *kept = None;
+            *kept = Some(memory::allocate(context, bytes)?);
+        }
+        Ok(kept.as_ref().map_or(0, CudaBuffer::address))
+    }
+
+    fn prepare_one(&self, point: &Point, solution: &Solution) -> Result<Prepared<CudaProgram>, DeviceError> {
+        let loaded = self.programs.of(point)?;
+        let Some(family) = family(point.sweep) else {
+            let log = format!("the sweep {} has no kernels in this version", point.sweep);
+            return Err(DeviceError::Compile { entry: point.to_string(), log });
+        };
+        let launch = family.launch(point, solution, &self.facts);
+        Ok(Prepared {
+            program: CudaProgram { function: loaded.function(&launch.entry)? },
+            launch,
+            source_digest: Some(loaded.source_digest.clone()),
+            code_digest: Some(loaded.code_digest.clone()),
+            compile_options: Some(loaded.compile_options.clone()),
+        })
+    }
+
+    fn ready<'a>(
+        prepared: &'a Prepared<CudaProgram>,
+        arrays: &[Array<'_, CudaBuffer>],
+    ) -> Result<Ready<'a>, DeviceError> {
+        let addresses = arrays.iter().map(memory::address_of).collect::<Result<Vec<_>, _>>()?;
+        Ready::new(&prepared.program.function, &prepared.launch, &addresses)
+    }
+}
+
+impl Device for CudaDevice {
+    type Buffer = CudaBuffer;
+    type Program = CudaProgram;
+
+    fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    fn origin(&self) -> Origin {
+        Origin::Measured
+    }
+
+    fn clock_source(&self) -> &'static str {
+        "cuda_event"
+    }
+
+    fn instrument(&mut self) -> Result<Instrument, DeviceError> {
+        let empty = support::empty();
+        let body = Ready::new(self.support.function(&empty.entry)?, &empty, &[])?;
+        let mut nothing = durations(&self.series(None, INSTRUMENT_INTERVALS, None)?);
+        let mut launches = durations(&self.series(Some(body), INSTRUMENT_INTERVALS, None)?);
+        let (clock_overhead_ns, empty_launch_ns) = (median(&mut nothing), median(&mut launches));
+        let mut seen = [nothing, launches].concat();
+        seen.sort_unstable();
+        let steps = seen.windows(2).map(|pair| pair[1] - pair[0]).filter(|step| *step > 0);
+        // Where all intervals look alike the step is not seen; it is at most their length.
+        let resolution = steps.min().or_else(|| seen.iter().copied().find(|ns| *ns > 0)).unwrap_or(1);
+        Ok(Instrument { clock_resolution_ns: resolution as f64, clock_overhead_ns, empty_launch_ns })
+    }
+
+    fn memory_available_bytes(&self) -> Result<u64, DeviceError> {
+        memory::available_bytes(&self.context)
+    }
+
+    fn prepare(&mut self, work: &[(Point, Solution)]) -> Vec<Result<Prepared<CudaProgram>, DeviceError>> {
+        let points = work.iter().map(|(point, _)| point);
+        self.programs.add(&self.context, &self.nvrtc, &self.facts.architecture, points);
+        work.iter().map(|(point, solution)| self.prepare_one(point, solution)).collect()
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<CudaBuffer, DeviceError> {
+        memory::allocate(&self.context, bytes)
+    }
+
+    fn fill_random(&mut self, array: &Array<'_, CudaBuffer>, seed: u64) -> Result<(), DeviceError> {
+        let spec = &array.spec;
+        let launch = support::fill_random(&self.facts, spec.dtype, spec.elements, seed);
+        let launch = launch.ok_or_else(|| no_support("filling", array))?;
+        self.support(&launch, &[memory::address_of(array)?])
+    }
+
+    fn poison(&mut self, array: &Array<'_, CudaBuffer>) -> Result<(), DeviceError> {
+        let spec = &array.spec;
+        let pattern = poison_pattern(spec.dtype).iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let launch = support::poison(&self.facts, spec.dtype, spec.elements, pattern);
+        self.support(&launch, &[memory::address_of(array)?])
+    }
+
+    fn gather(&mut self, array: &Array<'_, CudaBuffer>, stride: u64) -> Result<Vec<f64>, DeviceError> {
+        let stride = stride.max(1);
+        let from = memory::address_of(array)?;
+        let total = array.spec.elements.div_ceil(stride);
+        let to = Self::scratch(&self.context, &mut self.gathered, GATHER_VALUES * 8)?;
+        let mut values = Vec::new();
+        let mut done = 0;
+        while done < total {
+            let count = GATHER_VALUES.min(total - done);
+            let launch = support::gather(&self.facts, array.spec.dtype, count, stride);
+            let launch = launch.ok_or_else(|| no_support("reading", array))?;
+            self.support(&launch, &[to, from + done * stride * array.spec.dtype.bytes()])?;
+            let mut part = vec![0.0; usize::try_from(count).unwrap_or(0)];
+            if let Some(buffer) = &self.gathered {
+                memory::read(buffer, &mut part)?;
+            }
+            values.append(&mut part);
+            done += count;
+        }
+        Ok(values)
+    }
+
+    fn run(&mut self, prepared: &Prepared<CudaProgram>, arrays: &[Array<'_, CudaBuffer>]) -> Result<(), DeviceError> {
+        self.finish(&prepared.launch.entry, &Self::ready(prepared, arrays)?)
+    }
+
+    fn time(
+        &mut self,
+        prepared: &Prepared<CudaProgram>,
+        arrays: &[Array<'_, CudaBuffer>],
+        count: u64,
+        flush_bytes: Option<u64>,
+    ) -> Result<Vec<RawSample>, DeviceError> {
+        let body = Self::ready(prepared, arrays)?;
+        let Some(bytes) = flush_bytes else {
+            return self.series(Some(body), count, None);
+        };
+        let address = Self::scratch(&self.context, &mut self.flush, bytes)?;
+        self.series(Some(body), count, Some((&support::flush(&self.facts, bytes), address)))
+    }
+}
+
+fn no_support(what: &str, array: &Array<'_, CudaBuffer>) -> DeviceError {
+    let reason = format!("no support kernel works on {}", array.spec.dtype);
+    DeviceError::Launch { what: format!("{what} the array `{}`", array.spec.name), reason }
+}
+
+fn durations(samples: &[RawSample]) -> Vec<u64> {
+    samples.iter().map(|sample| sample.ns).collect()
+}
+
+fn median(values: &mut [u64]) -> f64 {
+    values.sort_unstable();
+    let middle = values.len() / 2;
+    match values.get(middle) {
+        Some(upper) if values.len().is_multiple_of(2) && middle > 0 => (*upper + values[middle - 1]) as f64 / 2.0,
+        Some(upper) => *upper as f64,
+        None => 0.0,
+    }
+}

@@ -1,0 +1,90 @@
+//! Device memory. Plain allocations: a pool would hand the same addresses out again, and fresh buffers are what makes a
+//! round a replicate.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, DriverError, result, sys};
+
+use super::driver;
+use crate::device::{Array, DeviceError};
+
+/// Left for the driver, other contexts and the display.
+const RESERVE_BYTES: u64 = 512 << 20;
+
+/// An allocation, freed on drop.
+#[derive(Debug)]
+pub struct CudaBuffer {
+    context: Arc<CudaContext>,
+    address: sys::CUdeviceptr,
+    bytes: u64,
+}
+
+impl CudaBuffer {
+    /// Address of its first byte on the device.
+    pub(super) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Its size, bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Bytes free on the device, less the reserve.
+pub(super) fn available_bytes(context: &CudaContext) -> Result<u64, DeviceError> {
+    let (free, _) = context.mem_get_info().map_err(|error| driver::fault("asking for free memory", error))?;
+    Ok((free as u64).saturating_sub(RESERVE_BYTES))
+}
+
+/// Where an array starts on the device, after a look that it lies inside its allocation.
+pub(super) fn address_of(array: &Array<'_, CudaBuffer>) -> Result<u64, DeviceError> {
+    let end = array.offset_bytes.saturating_add(array.spec.bytes());
+    if end > array.buffer.bytes {
+        let reason = format!("it ends at byte {end} of an allocation of {} bytes", array.buffer.bytes);
+        return Err(DeviceError::Launch { what: format!("placing the array `{}`", array.spec.name), reason });
+    }
+    Ok(array.buffer.address + array.offset_bytes)
+}
+
+#[allow(unsafe_code)]
+mod calls {
+    use super::{Arc, CudaBuffer, CudaContext, DeviceError, DriverError, available_bytes, driver, result, sys};
+
+    /// Allocates on the context's device.
+    pub(in super::super) fn allocate(context: &Arc<CudaContext>, bytes: u64) -> Result<CudaBuffer, DeviceError> {
+        context.bind_to_thread().map_err(|error| driver::fault("allocating", error))?;
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // SAFETY: the context is current on this thread; the memory is not read before it is written.
+        match unsafe { result::malloc_sync(size) } {
+            Ok(address) => Ok(CudaBuffer { context: Arc::clone(context), address, bytes }),
+            Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
+                Err(DeviceError::OutOfMemory { wanted_bytes: bytes, free_bytes: available_bytes(context)? })
+            }
+            Err(error) => Err(driver::fault("allocating", error)),
+        }
+    }
+
+    /// Copies the first bytes of a buffer to the host, and waits for them.
+    pub(in super::super) fn read(buffer: &CudaBuffer, to: &mut [f64]) -> Result<(), DeviceError> {
+        if size_of_val(to) as u64 > buffer.bytes {
+            let reason = format!("{} values do not fit into {} bytes", to.len(), buffer.bytes);
+            return Err(DeviceError::Launch { what: "reading back".to_owned(), reason });
+        }
+        buffer.context.bind_to_thread().map_err(|error| driver::fault("reading back", error))?;
+        // SAFETY: the buffer is live and has at least the bytes of `to`; any bytes are a valid f64.
+        unsafe { result::memcpy_dtoh_sync(to, buffer.address) }.map_err(|error| driver::fault("reading back", error))
+    }
+
+    impl Drop for CudaBuffer {
+        fn drop(&mut self) {
+            // A context that is lost cannot free; the end of the process does.
+            if self.context.bind_to_thread().is_ok() {
+                // SAFETY: the address came from the allocator, is freed once, and the driver waits for work that uses it.
+                _ = unsafe { result::free_sync(self.address) };
+            }
+        }
+    }
+}
+
+pub(super) use calls::{allocate, read};
