@@ -1,0 +1,202 @@
+//! From a plan and the devices at hand to tasks. Pure, deterministic, and touches no GPU.
+
+use std::collections::BTreeSet;
+
+use fleetcal_kernels::Family;
+use fleetcal_model::device::DeviceFacts;
+use fleetcal_model::id::{DeviceId, RunId, TaskId};
+use fleetcal_model::point::{Dtype, Point};
+
+use super::catalog::elements_on;
+use super::estimate::task_estimate_ns;
+use super::select::{FleetDevice, Selector, selected};
+use super::{Plan, SweepPlan};
+
+/// Of a device's memory, what its driver and its other tenants keep: one part in this many.
+const RESERVED_MEMORY_PART: u64 = 16;
+
+/// One unit of work: some points of one sweep and number format, for one device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedTask {
+    /// Its identity: the run's, and its place in the plan.
+    pub id: TaskId,
+    /// The device that should measure it.
+    pub device: DeviceId,
+    /// What to measure, by size and then in the plan's order of kernels.
+    pub points: Vec<Point>,
+    /// For people: `stream f32, 28 points, elements 262144 to 1073741824`.
+    pub title: String,
+    /// What it should take, nanoseconds; see [`super::estimate`].
+    pub estimate_ns: u64,
+}
+
+/// What a plan comes to on some devices.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Planned {
+    /// The tasks, in the order in which they should be measured.
+    pub tasks: Vec<PlannedTask>,
+    /// What a person should know: sizes that were dropped, and where.
+    pub notes: Vec<String>,
+}
+
+/// Why a plan cannot start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No device is meant by the selectors.
+    #[error("no device matches {selectors}; connected devices: {known}")]
+    NoDevice {
+        /// The selectors of the plan and of the submission.
+        selectors: String,
+        /// The devices there are, each as `class (uuid on node)`.
+        known: String,
+    },
+    /// Every size was dropped.
+    #[error("nothing is left to measure: {notes}")]
+    NothingFits {
+        /// What was dropped, and why.
+        notes: String,
+    },
+    /// A device would be busy for longer than the plan allows.
+    #[error(
+        "device {device} would be busy for about {estimate_s} s, and the plan's limits.device_time is {limit_s} s: \
+         measure fewer sizes or raise the limit"
+    )]
+    OverBudget {
+        /// The device.
+        device: DeviceId,
+        /// The estimate, seconds.
+        estimate_s: u64,
+        /// The limit, seconds.
+        limit_s: u64,
+    },
+}
+
+/// The tasks of a plan: one for each device, sweep and number format, split at `points_per_task`. Every device given
+/// that the plan's selectors mean takes part. Sizes that a device has no memory for are dropped, and said.
+pub fn tasks(plan: &Plan, run: &RunId, devices: &[FleetDevice]) -> Planned {
+    let mut planned = Planned::default();
+    for sweep in &plan.sweeps {
+        let Some(family) = fleetcal_kernels::family(sweep.sweep) else { continue };
+        for device in devices.iter().filter(|device| selected(&plan.selectors, device)) {
+            for dtype in &sweep.dtypes {
+                let points = points(family, sweep, *dtype, device, &mut planned.notes);
+                let most = sweep.points_per_task.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+                for points in points.chunks(most.max(1)) {
+                    planned.tasks.push(PlannedTask {
+                        id: TaskId::new(format!("{run}-{:05}", planned.tasks.len())),
+                        device: device.facts.uuid.clone(),
+                        title: title(sweep, *dtype, points),
+                        estimate_ns: task_estimate_ns(family, points, &plan.measure, &device.facts),
+                        points: points.to_vec(),
+                    });
+                }
+            }
+        }
+    }
+    planned
+}
+
+/// Whether a planned run may start.
+///
+/// # Errors
+/// Why not: no device is meant, no size fits, or a device would be busy for longer than the plan allows.
+pub fn admit(plan: &Plan, narrowing: &[Selector], connected: &[FleetDevice], planned: &Planned) -> Result<(), Refusal> {
+    let meant = |device: &&FleetDevice| selected(&plan.selectors, device) && selected(narrowing, device);
+    if !connected.iter().any(|device| meant(&device)) {
+        return Err(Refusal::NoDevice {
+            selectors: sentence_of(&plan.selectors, narrowing),
+            known: joined(connected.iter().map(describe), ", ").unwrap_or_else(|| "none".to_owned()),
+        });
+    }
+    if planned.tasks.is_empty() {
+        let notes = joined(planned.notes.iter().cloned(), "; ").unwrap_or_else(|| "the plan has no points".to_owned());
+        return Err(Refusal::NothingFits { notes });
+    }
+    let Some(limit_ns) = plan.limits.device_ns_max else { return Ok(()) };
+    let devices: BTreeSet<&DeviceId> = planned.tasks.iter().map(|task| &task.device).collect();
+    for device in devices {
+        let tasks = planned.tasks.iter().filter(|task| task.device == *device);
+        let estimate_ns = tasks.fold(0_u64, |total, task| total.saturating_add(task.estimate_ns));
+        if estimate_ns > limit_ns {
+            let (estimate_s, limit_s) = (estimate_ns.div_ceil(1_000_000_000), limit_ns / 1_000_000_000);
+            return Err(Refusal::OverBudget { device: device.clone(), estimate_s, limit_s });
+        }
+    }
+    Ok(())
+}
+
+/// The points of one sweep and number format that the device has memory for.
+fn points(
+    family: &dyn Family,
+    sweep: &SweepPlan,
+    dtype: Dtype,
+    device: &FleetDevice,
+    notes: &mut Vec<String>,
+) -> Vec<Point> {
+    let sizes: BTreeSet<u64> = sweep.elements.iter().map(|size| elements_on(*size, dtype, &device.facts)).collect();
+    let mut points = Vec::with_capacity(sizes.len() * sweep.kernels.len());
+    for elements in sizes {
+        let sizes = [("elements".to_owned(), elements)];
+        let all = sweep.kernels.iter().map(|kernel| Point {
+            sweep: sweep.sweep,
+            kernel: kernel.clone(),
+            dtype,
+            sizes: sizes.clone().into(),
+        });
+        let (fitting, dropped): (Vec<Point>, Vec<Point>) =
+            all.partition(|point| footprint_bytes(family, point) <= usable_bytes(&device.facts));
+        if let Some(largest) = dropped.iter().map(|point| footprint_bytes(family, point)).max() {
+            let kernels = joined(dropped.iter().map(|point| point.kernel.clone()), ", ").unwrap_or_default();
+            notes.push(format!(
+                "{} {dtype} elements = {elements} dropped for {kernels} on {}: it needs {}, the device has {} of use",
+                sweep.sweep,
+                describe(device),
+                gibibytes(largest),
+                gibibytes(usable_bytes(&device.facts)),
+            ));
+        }
+        points.extend(fitting);
+    }
+    points
+}
+
+/// Bytes of the arrays of a point.
+pub(super) fn footprint_bytes(family: &dyn Family, point: &Point) -> u64 {
+    family.buffers(point).iter().fold(0, |total, buffer| total.saturating_add(buffer.bytes()))
+}
+
+fn usable_bytes(device: &DeviceFacts) -> u64 {
+    device.memory_bytes - device.memory_bytes / RESERVED_MEMORY_PART
+}
+
+fn title(sweep: &SweepPlan, dtype: Dtype, points: &[Point]) -> String {
+    let sizes = points.iter().filter_map(|point| point.size("elements"));
+    let range = match (sizes.clone().min(), sizes.max()) {
+        (Some(least), Some(most)) if least < most => format!(", elements {least} to {most}"),
+        (Some(only), _) => format!(", elements {only}"),
+        (None, _) => String::new(),
+    };
+    let plural = if points.len() == 1 { "" } else { "s" };
+    format!("{} {dtype}, {} point{plural}{range}", sweep.sweep, points.len())
+}
+
+fn describe(device: &FleetDevice) -> String {
+    format!("{} ({} on {})", device.facts.class_key(), device.facts.uuid, device.node)
+}
+
+fn sentence_of(plan: &[Selector], narrowing: &[Selector]) -> String {
+    let list = |selectors: &[Selector]| joined(selectors.iter().map(|selector| format!("`{selector}`")), " or ");
+    match (list(plan), list(narrowing)) {
+        (None, None) => "a plan for every device".to_owned(),
+        (Some(only), None) | (None, Some(only)) => only,
+        (Some(plan), Some(narrowing)) => format!("{plan}, narrowed to {narrowing}"),
+    }
+}
+
+fn joined(texts: impl Iterator<Item = String>, separator: &str) -> Option<String> {
+    texts.reduce(|all, text| all + separator + &text)
+}
+
+fn gibibytes(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+}

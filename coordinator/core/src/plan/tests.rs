@@ -1,0 +1,257 @@
+use fleetcal_model::device::{Backend, DeviceFacts};
+use fleetcal_model::id::RunId;
+
+use super::*;
+
+/// An H200 for tests of this crate.
+pub(crate) fn sample_device(uuid: &str, node: &str) -> FleetDevice {
+    let facts = DeviceFacts {
+        uuid: uuid.into(),
+        backend: Backend::Cuda,
+        vendor: "nvidia".to_owned(),
+        name: "NVIDIA H200".to_owned(),
+        architecture: "sm_90".to_owned(),
+        compute_units: 132,
+        memory_bytes: 150_754_820_096,
+        memory_clock_khz: Some(3_201_000),
+        core_clock_khz: Some(1_980_000),
+        power_limit_mw: Some(700_000),
+        partition_mode: Some("none".to_owned()),
+        ecc: Some(true),
+        sockets: None,
+        pci_bdf: None,
+        vbios: None,
+        driver: None,
+        runtime: None,
+        l2_cache_bytes: Some(60 << 20),
+        last_level_cache_bytes: Some(60 << 20),
+        warp_size: 32,
+    };
+    FleetDevice { facts, node: node.to_owned(), host: format!("{node}.example") }
+}
+
+/// A two-core virtual machine that reports the last-level cache of its host.
+fn virtual_machine() -> FleetDevice {
+    let mut device = sample_device("cpu-1", "laptop");
+    device.facts = DeviceFacts {
+        backend: Backend::Cpu,
+        vendor: "intel".to_owned(),
+        name: "Xeon".to_owned(),
+        compute_units: 2,
+        memory_bytes: 8 << 30,
+        memory_clock_khz: None,
+        sockets: Some(1),
+        last_level_cache_bytes: Some(300 << 20),
+        warp_size: 1,
+        ..device.facts
+    };
+    device
+}
+
+const SWEEP: &str = "[[sweep]]\nfamily = \"stream\"\nelements = \"2^20\"\n";
+
+fn errors_of(text: &str) -> Vec<String> {
+    match Plan::parse(text) {
+        Ok(plan) => panic!("this was taken for a plan: {plan:?}"),
+        Err(errors) => errors.to_string().lines().map(str::to_owned).collect(),
+    }
+}
+
+/// Text of a plan, and what is said of it. Each expectation is the beginning of one line.
+const CASES: &[(&str, &[&str])] = &[
+    ("", &["1:1: `name` is missing", "1:1: `sweep` is missing: at least one [[sweep]]"]),
+    ("name = \"a\"\nsweep = []\n", &["2:9: sweep: `[]` cannot be used: at least one [[sweep]]"]),
+    ("name = 3\n$SWEEP", &["1:8: name: expected a string, found a whole number"]),
+    ("name = \"\"\n$SWEEP", &["1:8: name: `` cannot be used"]),
+    ("name = \n", &["1:8: not valid TOML"]),
+    (
+        "name = \"a\"\n[measure]\nroundz = 3\n$SWEEP",
+        &["3:1: measure: unknown key `roundz`, did you mean `rounds`?, known here: rounds, warmups"],
+    ),
+    (
+        "name = \"a\"\n[measure]\nrounds = \"many\"\n$SWEEP",
+        &["3:10: measure.rounds: expected a whole number, found a string"],
+    ),
+    ("name = \"a\"\n[measure]\nrounds = 0\n$SWEEP", &["3:10: measure.rounds: `0` cannot be used: it must be from 1"]),
+    ("name = \"a\"\n[measure]\nrounds = -1\n$SWEEP", &["3:10: measure.rounds: `-1` cannot be used"]),
+    (
+        "name = \"a\"\n[measure]\nvisit_limit = 1\nnoise_target = \"1\"\n$SWEEP",
+        &["3:15: measure.visit_limit: expected a duration such as", "4:16: measure.noise_target: `1` cannot be used"],
+    ),
+    (
+        "name = \"a\"\n[measure]\nsamples_min = 9\nsamples_max = 3\n$SWEEP",
+        &["4:15: measure.samples_max: `3` cannot be used: samples_max must be at least samples_min, which is 9"],
+    ),
+    ("name = \"a\"\nmeasure = 3\n$SWEEP", &["2:11: measure: expected a table, found a whole number"]),
+    ("name = \"a\"\nsweep = 3\n", &["2:9: sweep: expected [[sweep]] sections, in double brackets"]),
+    (
+        "name = \"a\"\n[devices]\nselect = [\"vendr=amd\", 3]\n$SWEEP",
+        &[
+            "3:11: devices.select: unknown selector `vendr`, did you mean `vendor`?",
+            "3:24: devices.select: expected a string, found a whole number",
+        ],
+    ),
+    (
+        "name = \"a\"\n[[sweep]]\nfamily = \"steam\"\nelements = 1\n",
+        &["3:10: sweep[0].family: unknown family `steam`, did you mean `stream`?, known: stream"],
+    ),
+    ("name = \"a\"\n[[sweep]]\nelements = 1\n", &["2:1: `family` is missing"]),
+    ("name = \"a\"\n[[sweep]]\nfamily = \"stream\"\n", &["2:1: sweep[0].elements: `elements` is missing"]),
+    (
+        "name = \"a\"\n[[sweep]]\nfamily = \"stream\"\nkernels = [\"triade\"]\ndtypes = \"f23\"\nelements = []\n",
+        &[
+            "4:12: sweep[0].kernels: unknown kernel `triade`, did you mean `triad`?",
+            "5:10: sweep[0].dtypes: unknown dtype `f23`, did you mean `f32`?",
+            "6:12: sweep[0].elements: `[]` cannot be used",
+        ],
+    ),
+    (
+        "name = \"\u{fc}\" # \u{fc}\n[[sweep]]\nfamily = \"stream\"\nelements = [\"2^20\", 0, 1000, \"2^x\"]\n",
+        &[
+            "4:21: sweep[0].elements: elements = 0 cannot be used",
+            "4:24: sweep[0].elements: elements = 1000 cannot be used",
+            "4:30: sweep[0].elements: `2^x` cannot be used: it must be a size such as",
+        ],
+    ),
+    (
+        "name = \"a\"\n[[sweep]]\nfamily = \"stream\"\nelements = { from = 0, to = \"2^20\" }\n",
+        &["4:21: sweep[0].elements: elements = 0 cannot be used"],
+    ),
+    (
+        "name = \"a\"\n[[sweep]]\nfamily = \"stream\"\nelements = { from = \"2^20\", to = \"2^18\", step = 1 }\n",
+        &["4:49: sweep[0].elements.step: `1` cannot be used"],
+    ),
+    (
+        "name = \"a\"\n[[sweep]]\nfamily = \"stream\"\nelements = { form = \"2^20\", to = \"2^18\" }\n",
+        &[
+            "4:12: sweep[0].elements: `from` is missing",
+            "4:14: sweep[0].elements: unknown key `form`, did you mean `from`?",
+        ],
+    ),
+    ("name = \"a\"\n[fit]\nlevel = 95\n$SWEEP", &["3:9: fit.level: `95` cannot be used"]),
+    ("name = \"a\"\n[limits]\ntask_time = \"9 weeks\"\n$SWEEP", &["3:13: limits.task_time: `9 weeks` cannot be used"]),
+];
+
+#[test]
+fn errors_point_at_line_and_column_and_say_what_is_right() {
+    for (text, expected) in CASES {
+        let text = text.replace("$SWEEP", SWEEP);
+        let found = errors_of(&text);
+        assert_eq!(found.len(), expected.len(), "of\n{text}\nwas said {found:#?}");
+        for (found, expected) in found.iter().zip(*expected) {
+            assert!(found.starts_with(expected), "of\n{text}\nexpected {expected}\nfound    {found}");
+        }
+    }
+}
+
+#[test]
+fn a_full_plan_reads_back_as_it_was_meant() {
+    let text = r#"
+name = "mine"
+label = "night 3"
+seed = 7
+[devices]
+select = "vendor=nvidia"
+[measure]
+rounds = 4
+noise_target = "0.5%"
+visit_limit = "250ms"
+validate = "all"
+exit_on_error = true
+[limits]
+task_time = "1.5min"
+device_time = "1h"
+[[sweep]]
+family = "stream"
+kernels = ["triad", "copy", "triad"]
+dtypes = ["f64"]
+elements = ["dram", "2^20", 1_048_576]
+points_per_task = 3
+[fit]
+level = 0.9
+"#;
+    let plan = Plan::parse(text).expect("a plan");
+    let measure = &plan.measure;
+    assert_eq!((measure.rounds, measure.noise_target, measure.visit_ns_max), (4, 0.005, 250_000_000));
+    assert_eq!((measure.validate_elements, measure.exit_on_error, measure.task_ns_max), (-1, true, 90_000_000_000));
+    assert_eq!((plan.label.as_deref(), plan.seed, plan.fit.level), (Some("night 3"), 7, 0.9));
+    assert_eq!(plan.limits.device_ns_max, Some(3_600_000_000_000));
+    let sweep = &plan.sweeps[0];
+    assert_eq!(sweep.kernels, ["triad", "copy"]);
+    assert_eq!(sweep.elements, [Size::Elements(1 << 20), Size::Dram]);
+    assert_eq!(plan.digest(), Sha256Digest::of(text.as_bytes()).to_hex());
+}
+
+#[test]
+fn tasks_are_split_named_and_the_same_every_time() {
+    let text = "name = \"a\"\n[[sweep]]\nfamily = \"stream\"\nelements = [\"2^20\", \"2^22\", \"2^24\"]\npoints_per_task = 5\n";
+    let plan = Plan::parse(text).expect("a plan");
+    let devices = [sample_device("gpu-1", "a"), sample_device("gpu-2", "b")];
+    let planned = tasks(&plan, &RunId::new("r"), &devices);
+    // 3 sizes of 4 kernels make 3 tasks of at most 5 points, for 2 number formats on 2 devices.
+    assert_eq!(planned.tasks.len(), 12);
+    assert_eq!(planned.tasks[0].id.as_str(), "r-00000");
+    assert_eq!(planned.tasks[0].title, "stream f32, 5 points, elements 1048576 to 4194304");
+    let points: usize = planned.tasks.iter().map(|task| task.points.len()).sum();
+    assert_eq!(points, 2 * 2 * 3 * 4);
+    assert_eq!(planned, tasks(&plan, &RunId::new("r"), &devices));
+    assert_eq!(admit(&plan, &[], &devices, &planned), Ok(()));
+}
+
+#[test]
+fn dram_is_beyond_the_cache_of_the_device_and_what_does_not_fit_is_said() {
+    let plan = Plan::parse(builtin("quick").expect("there")).expect("a plan");
+    let planned = tasks(&plan, &RunId::new("r"), &[virtual_machine()]);
+    assert_eq!(planned.tasks.len(), 1);
+    assert!(planned.tasks[0].points.iter().all(|point| point.size("elements") == Some(1 << 28)), "{planned:?}");
+    assert!(planned.notes.is_empty());
+
+    let mut small = virtual_machine();
+    small.facts.memory_bytes = 5 << 29;
+    let planned = tasks(&plan, &RunId::new("r"), &[small.clone()]);
+    assert_eq!(planned.tasks[0].points.len(), 2, "copy and scale fit, add and triad do not");
+    assert_eq!(planned.notes.len(), 1);
+    assert!(planned.notes[0].contains("elements = 268435456 dropped for add, triad on"), "{}", planned.notes[0]);
+    assert!(planned.notes[0].contains("cpu-1 on laptop"), "{}", planned.notes[0]);
+
+    small.facts.memory_bytes = 1 << 30;
+    let planned = tasks(&plan, &RunId::new("r"), &[small.clone()]);
+    let refusal = admit(&plan, &[], &[small], &planned).expect_err("nothing fits");
+    assert!(matches!(refusal, Refusal::NothingFits { .. }), "{refusal}");
+}
+
+#[test]
+fn a_plan_that_means_no_device_or_costs_too_much_is_refused() {
+    let devices = [sample_device("gpu-1", "a")];
+    let text = format!("name = \"a\"\n[devices]\nselect = \"vendor=amd\"\n{SWEEP}");
+    let plan = Plan::parse(&text).expect("a plan");
+    let planned = tasks(&plan, &RunId::new("r"), &devices);
+    let sentence = admit(&plan, &[], &devices, &planned).expect_err("no device").to_string();
+    assert!(sentence.starts_with("no device matches `vendor=amd`; connected devices: nvidia-h200-"), "{sentence}");
+
+    let text = format!("name = \"a\"\n[limits]\ndevice_time = \"1ms\"\n{SWEEP}");
+    let plan = Plan::parse(&text).expect("a plan");
+    let planned = tasks(&plan, &RunId::new("r"), &devices);
+    let refusal = admit(&plan, &[], &devices, &planned).expect_err("too dear");
+    assert!(matches!(refusal, Refusal::OverBudget { .. }), "{refusal}");
+}
+
+#[test]
+fn the_built_in_plans_are_plans_and_cost_what_they_promise() {
+    for name in builtin_names() {
+        let plan = Plan::parse(builtin(name).expect("listed")).expect("a plan");
+        assert_eq!(plan.name, name);
+        assert!(!plan.description.is_empty(), "{name} says what it is for");
+    }
+    assert_eq!(builtin("quik"), None);
+    let minutes = |name: &str, device: FleetDevice| {
+        let plan = Plan::parse(builtin(name).expect("listed")).expect("a plan");
+        let estimates = estimate(&plan, &[device]);
+        assert_eq!(estimates.len(), 1);
+        estimates[0].device_minutes
+    };
+    let quick = minutes("quick", virtual_machine());
+    assert!(quick < 1.0, "quick on two cores: {quick} minutes");
+    let standard = minutes("standard", sample_device("gpu-1", "a"));
+    assert!((0.1..3.0).contains(&standard), "standard on an H200: {standard} minutes");
+}
