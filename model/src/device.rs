@@ -86,7 +86,7 @@ impl DeviceFacts {
             name: self.name.clone(),
             architecture: self.architecture.clone(),
             compute_units: self.compute_units,
-            memory_gib: (self.memory_bytes + (1 << 29)) >> 30,
+            memory_gib: nominal_gib(self.memory_bytes),
             memory_clock_khz: self.memory_clock_khz,
             power_limit_mw: self.power_limit_mw,
             partition_mode: self.partition_mode.clone(),
@@ -94,6 +94,11 @@ impl DeviceFacts {
             sockets: self.sockets,
         }
     }
+}
+
+/// Nominal memory of a class: GiB, rounded to the nearest.
+pub(crate) fn nominal_gib(memory_bytes: u64) -> u64 {
+    memory_bytes.saturating_add(1 << 29) >> 30
 }
 
 /// What makes devices alike. Driver, firmware and host are recorded and compared, never keyed: the same architecture

@@ -1,1 +1,127 @@
-//! Fits.
+//! Fits: rows of a class in, constants with verdicts out.
+//!
+//! A fit never panics and never answers NaN. Where rows do not determine a constant, the outcome is a
+//! [`NotIdentified`] that says what is missing; a wrong constant costs its users more than a missing one. The order of
+//! the rows does not matter: they are sorted first.
+
+use crate::device::DRAM_FOOTPRINT_FACTOR;
+use crate::id::{DeviceId, RowId};
+use crate::statistics::Interval;
+use crate::units::Bytes;
+use crate::vocabulary;
+
+pub mod bandwidth;
+pub mod line;
+pub mod pool;
+
+#[cfg(test)]
+mod tests;
+
+/// Version of the formulas in this crate. It stands in each document, and changes whenever the same rows would give
+/// other constants.
+pub const MODEL_VERSION: u64 = 0;
+
+/// Why rows do not determine a constant.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum NotIdentified {
+    /// No row feeds it.
+    #[error("no row feeds it: {rejected} were rejected, see the rejected rows")]
+    NoRows {
+        /// Rows measured for it, and rejected.
+        rejected: usize,
+    },
+    /// No byte count is exact.
+    #[error("none of its {rows} rows has an exact byte count")]
+    NoExactRows {
+        /// Rows that feed fits.
+        rows: usize,
+    },
+    /// No row's footprint speaks for main memory.
+    #[error(
+        "no row passes the footprint rule: the largest touches {largest}, and {needed} are needed \
+         ({DRAM_FOOTPRINT_FACTOR} times the last-level cache); measure larger sizes"
+    )]
+    SmallFootprint {
+        /// Largest distinct bytes of an exact row.
+        largest: Bytes,
+        /// Distinct bytes from which a row of that device speaks for main memory.
+        needed: Bytes,
+    },
+    /// A line needs more sizes.
+    #[error("{sizes} sizes speak for main memory, and {needed} are needed to tell latency from bandwidth")]
+    TooFewSizes {
+        /// Distinct sizes found.
+        sizes: usize,
+        /// Distinct sizes needed.
+        needed: usize,
+    },
+    /// Time does not grow with bytes.
+    #[error("time does not grow with bytes (slope {slope} s/B): the rows do not show a bandwidth")]
+    NoGrowth {
+        /// The fitted slope, seconds per byte.
+        slope: f64,
+    },
+    /// The line meets time zero before it meets no bytes.
+    #[error("the fitted latency is {seconds} s, not above zero: these sizes are too large to show one")]
+    NoLatency {
+        /// The fitted intercept, seconds.
+        seconds: f64,
+    },
+    /// The numbers determine no line.
+    #[error("no line fits: {0}")]
+    NoLine(#[from] line::NoLine),
+}
+
+vocabulary! {
+    /// How a constant's interval was computed, or why it has none.
+    ConstantInterval, "interval method" {
+        /// Student's t on the logarithms of refits of each round; it holds for this device only.
+        StudentTLogRounds => "student_t_log_rounds",
+        /// Student's t on refits of each round, for a quantity that may be negative; it holds for this device only.
+        StudentTRounds => "student_t_rounds",
+        /// Student's t on the logarithms of each device's own fit.
+        StudentTLogDevices => "student_t_log_devices",
+        /// Student's t on each device's own fit, for a quantity that may be negative.
+        StudentTDevices => "student_t_devices",
+        /// None: fewer than three rounds are shared by all sizes of the one device.
+        TooFewRounds => "too_few_rounds",
+        /// None: two devices, or fewer than three that fit by themselves.
+        TooFewDevices => "too_few_devices",
+        /// None: a replicate's own fit failed, and leaving it out would flatter the rest.
+        ReplicateFailed => "replicate_failed",
+        /// None: a demonstrated maximum has a witness instead.
+        Witness => "witness",
+    }
+}
+
+/// The row that shows a demonstrated maximum.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Witness {
+    /// The row.
+    pub row_id: RowId,
+    /// Its device.
+    pub device_uuid: DeviceId,
+    /// Its point.
+    pub point: String,
+    /// Its solution.
+    pub solution: String,
+    /// Its own value, in the constant's unit.
+    pub value: f64,
+    /// The row's own 95% interval, in the constant's unit, if it has one. It says how well this row is known, not how
+    /// well the constant is.
+    pub interval: Option<Interval>,
+}
+
+/// What a fit rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Coverage {
+    /// Devices behind the value.
+    pub devices_used: usize,
+    /// Devices that measured for the fit, rejected rows included.
+    pub devices_total: usize,
+    /// Points behind the value: (point, solution) pairs for a maximum, sizes for a line.
+    pub points_used: usize,
+    /// Points that fed the fit, those that rules took out included.
+    pub points_total: usize,
+}

@@ -1,0 +1,364 @@
+//! Bandwidth of main memory, from stream rows: a demonstrated floor, and the asymptote of a line.
+//!
+//! **Footprint.** Only rows whose distinct bytes are at least four times the last-level cache speak for main memory.
+//! Without that rule the fastest row of a sweep is one that lives in the cache, and the cache is published as memory:
+//! on an H200 the scale kernel at 32 MiB beats every row that reaches DRAM.
+//!
+//! **Floor.** The largest class median over all (point, solution): a rate that the class has shown, with the row that
+//! shows it. **Asymptote.** Over the best solution of each size, `time = latency + bytes / bandwidth`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::line::{Line, fit_line};
+use super::pool::{Condition, Group, Observation, Pool, RejectReason, Rejected};
+use super::{ConstantInterval, Coverage, NotIdentified, Witness};
+use crate::device::{DRAM_FOOTPRINT_FACTOR, UNKNOWN_LAST_LEVEL_CACHE_BYTES};
+use crate::id::DeviceId;
+use crate::point::{Dtype, Sweep};
+use crate::row::Row;
+use crate::statistics::{INTERVAL_REPLICATES_MIN, Interval, log_t_interval, median, t_interval};
+use crate::units::{Bytes, BytesPerSecond, Seconds};
+
+/// Fewest sizes that tell latency from bandwidth and leave one to contradict them.
+pub const SIZES_MIN: usize = 3;
+
+/// One fitted quantity under one condition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fitted<'a, T> {
+    /// Under which condition it holds.
+    pub condition: Condition<'a>,
+    /// What it rests on.
+    pub coverage: Coverage,
+    /// The only device behind it, where there is just one: then it is a constant of that device.
+    pub only_device: Option<&'a DeviceId>,
+    /// The value, or why there is none.
+    pub outcome: Result<T, NotIdentified>,
+}
+
+/// A demonstrated floor of the bandwidth.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Floor {
+    /// Class median of the best (point, solution).
+    pub bandwidth: BytesPerSecond,
+    /// The row nearest to it.
+    pub witness: Witness,
+}
+
+/// The line's two parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asymptote {
+    /// Inverse of the slope.
+    pub bandwidth: BytesPerSecond,
+    /// How well that is known, bytes per second.
+    pub bandwidth_spread: Spread,
+    /// The intercept, or why it is no latency.
+    pub latency: Result<Seconds, NotIdentified>,
+    /// How well that is known, seconds. The lower end may be negative: then the rows do not exclude zero.
+    pub latency_spread: Spread,
+    /// Largest relative residual of the line.
+    pub max_relative_residual: f64,
+}
+
+/// A 95% interval, or why there is none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The interval.
+    pub interval: Option<Interval>,
+    /// How it was computed, or why there is none.
+    pub method: ConstantInterval,
+}
+
+impl Spread {
+    /// The interval of `estimate` by `method`, widened to hold it.
+    fn of(interval: Option<Interval>, estimate: f64, method: ConstantInterval) -> Self {
+        match interval {
+            Some(interval) => Self { interval: Some(interval.widened_to(estimate)), method },
+            None => Self::none(ConstantInterval::ReplicateFailed),
+        }
+    }
+
+    fn none(why: ConstantInterval) -> Self {
+        Self { interval: None, method: why }
+    }
+}
+
+/// Everything that stream rows say of one pool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BandwidthFit<'a> {
+    /// Floors: for each condition one over all kernels, then one for each kernel and number format.
+    pub floors: Vec<Fitted<'a, Floor>>,
+    /// Asymptotes, for each condition, kernel and number format.
+    pub asymptotes: Vec<Fitted<'a, Asymptote>>,
+    /// Rows measured for these constants that did not feed them.
+    pub rejected: Vec<Rejected<'a>>,
+}
+
+/// Fits the bandwidth of main memory.
+pub fn fit<'a>(pool: &Pool<'a>) -> BandwidthFit<'a> {
+    let sifted = pool.sift(Sweep::Stream);
+    let mut rejected = sifted.rejected;
+    rejected.extend(sifted.observations.iter().filter_map(ruled_out));
+    rejected.sort_by(|a, b| a.row.identity.row_id.cmp(&b.row.identity.row_id));
+
+    let mut conditions: BTreeMap<Condition<'a>, Vec<Observation<'a>>> = BTreeMap::new();
+    for observation in &sifted.observations {
+        conditions.entry(observation.condition()).or_default().push(*observation);
+    }
+    if conditions.is_empty() {
+        conditions.insert(Condition::default(), Vec::new());
+    }
+
+    let mut result = BandwidthFit { floors: Vec::new(), asymptotes: Vec::new(), rejected };
+    let devices_total = sifted.devices.len();
+    for (condition, observations) in conditions {
+        let study = Study { condition, observations, devices_total, rejected: result.rejected.len() };
+        result.floors.push(study.floor());
+        for part in study.by_kernel() {
+            result.floors.push(part.floor());
+            result.asymptotes.push(part.asymptote());
+        }
+    }
+    result
+}
+
+/// The rule that keeps a row from speaking for main memory, if one does.
+fn ruled_out<'a>(observation: &Observation<'a>) -> Option<Rejected<'a>> {
+    let row = observation.row;
+    let (reason, detail) = if !row.counts.bytes_exact {
+        (RejectReason::BytesNotExact, "its byte counts are not exact".to_owned())
+    } else if !row.speaks_for_dram() {
+        let (found, needed) = (Bytes(row.counts.bytes_distinct), footprint_needed(row));
+        (RejectReason::SmallFootprint, format!("it touches {found}, and {needed} are needed"))
+    } else {
+        return None;
+    };
+    Some(Rejected { row, reason, detail })
+}
+
+/// Distinct bytes from which a row of this row's device speaks for main memory.
+fn footprint_needed(row: &Row) -> Bytes {
+    let cache_bytes = row.device.last_level_cache_bytes.unwrap_or(UNKNOWN_LAST_LEVEL_CACHE_BYTES);
+    Bytes(cache_bytes.saturating_mul(DRAM_FOOTPRINT_FACTOR))
+}
+
+/// The observations that one condition, and perhaps one kernel, leaves.
+struct Study<'a> {
+    condition: Condition<'a>,
+    observations: Vec<Observation<'a>>,
+    devices_total: usize,
+    rejected: usize,
+}
+
+impl<'a> Study<'a> {
+    /// One study for each kernel and number format.
+    fn by_kernel(&self) -> Vec<Self> {
+        let mut kernels: BTreeMap<(&'a str, Dtype), Vec<Observation<'a>>> = BTreeMap::new();
+        for observation in &self.observations {
+            let work = &observation.row.work;
+            kernels.entry((&work.kernel, work.dtype)).or_default().push(*observation);
+        }
+        kernels
+            .into_iter()
+            .map(|(kernel, observations)| Self {
+                condition: Condition { kernel: Some(kernel), ..self.condition },
+                observations,
+                ..*self
+            })
+            .collect()
+    }
+
+    /// Groups that speak for main memory, or why there are none.
+    fn memory_groups(&self) -> Result<Vec<Group<'a>>, NotIdentified> {
+        if self.observations.is_empty() {
+            return Err(NotIdentified::NoRows { rejected: self.rejected });
+        }
+        let exact = self.observations.iter().copied().filter(|observation| observation.row.counts.bytes_exact);
+        let exact: Vec<Observation<'a>> = exact.collect();
+        let Some(largest) = exact.iter().max_by_key(|observation| observation.row.counts.bytes_distinct) else {
+            return Err(NotIdentified::NoExactRows { rows: self.observations.len() });
+        };
+        let memory: Vec<Observation<'a>> =
+            exact.iter().copied().filter(|observation| observation.row.speaks_for_dram()).collect();
+        if memory.is_empty() {
+            let (found, needed) = (Bytes(largest.row.counts.bytes_distinct), footprint_needed(largest.row));
+            return Err(NotIdentified::SmallFootprint { largest: found, needed });
+        }
+        Ok(Group::with_quorum(Group::all_of(&memory)))
+    }
+
+    /// The floor over these observations.
+    fn floor(&self) -> Fitted<'a, Floor> {
+        let points_total = Group::all_of(&self.observations).len();
+        let groups = self.memory_groups();
+        let points_used = groups.as_ref().map_or(0, Vec::len);
+        // Ties go to the first name, so that the answer does not depend on the order of rows.
+        let best = groups.map(|groups| {
+            groups.into_iter().reduce(|best, next| if next.class_rate > best.class_rate { next } else { best })
+        });
+        let best = best.and_then(|best| best.ok_or(NotIdentified::NoRows { rejected: self.rejected }));
+        let devices: BTreeSet<&DeviceId> = best.iter().flat_map(|group| group.devices.keys().copied()).collect();
+        let outcome = best.and_then(|group| {
+            let witness = witness(&group).ok_or(NotIdentified::NoRows { rejected: self.rejected })?;
+            Ok(Floor { bandwidth: BytesPerSecond(group.class_rate), witness })
+        });
+        self.fitted(&devices, points_used, points_total, outcome)
+    }
+
+    /// The line over these observations, which are of one kernel and number format.
+    fn asymptote(&self) -> Fitted<'a, Asymptote> {
+        let sizes: BTreeSet<Bytes> = self.observations.iter().map(|observation| observation.bytes).collect();
+        let groups = self.memory_groups();
+        let curve = groups.as_ref().map(|groups| best_by_size(groups, |group| Some(group.class_rate)));
+        let curve = curve.map_err(|reason| *reason);
+        let devices: BTreeSet<&DeviceId> =
+            curve.iter().flatten().flat_map(|(group, _)| group.devices.keys().copied()).collect();
+        let points_used = curve.as_ref().map_or(0, Vec::len);
+        let outcome = curve.and_then(|curve| {
+            let groups = groups.as_deref().unwrap_or_default();
+            asymptote(groups, &curve, &devices)
+        });
+        self.fitted(&devices, points_used, sizes.len(), outcome)
+    }
+
+    fn fitted<T>(
+        &self,
+        devices: &BTreeSet<&'a DeviceId>,
+        points_used: usize,
+        points_total: usize,
+        outcome: Result<T, NotIdentified>,
+    ) -> Fitted<'a, T> {
+        let (devices_used, devices_total) = (devices.len(), self.devices_total);
+        let coverage = Coverage { devices_used, devices_total, points_used, points_total };
+        let only_device = devices.first().copied().filter(|_| devices_used == 1);
+        Fitted { condition: self.condition, coverage, only_device, outcome }
+    }
+}
+
+/// The row nearest to the class median of a group; ties go to the smaller row identity.
+fn witness(group: &Group<'_>) -> Option<Witness> {
+    let distance = |observation: &Observation<'_>| (observation.rate - group.class_rate).abs();
+    let nearest = group.devices.values().flatten().min_by(|a, b| {
+        let identity = |observation: &Observation<'_>| observation.row.identity.row_id.clone();
+        distance(a).total_cmp(&distance(b)).then_with(|| identity(a).cmp(&identity(b)))
+    })?;
+    let row = nearest.row;
+    let rate_at = |ns: f64| (nearest.bytes / Seconds::from_ns(ns)).0;
+    let interval = row.timing.interval_low_ns.zip(row.timing.interval_high_ns);
+    let interval = interval.map(|(low_ns, high_ns)| Interval { low: rate_at(high_ns), high: rate_at(low_ns) });
+    Some(Witness {
+        row_id: row.identity.row_id.clone(),
+        device_uuid: row.device.device_uuid.clone(),
+        point: row.work.point.clone(),
+        solution: row.work.solution.clone(),
+        value: nearest.rate,
+        interval: interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite()),
+    })
+}
+
+/// For each size the group of the largest rate, with that rate; groups without a rate are passed over.
+fn best_by_size<'g, 'a>(
+    groups: &'g [Group<'a>],
+    rate: impl Fn(&Group<'a>) -> Option<f64>,
+) -> Vec<(&'g Group<'a>, f64)> {
+    let mut best: BTreeMap<Bytes, (&Group<'a>, f64)> = BTreeMap::new();
+    for group in groups {
+        let Some(rate) = rate(group) else { continue };
+        let entry = best.entry(group.bytes).or_insert((group, rate));
+        if rate > entry.1 {
+            *entry = (group, rate);
+        }
+    }
+    best.into_values().collect()
+}
+
+/// The line through (bytes, seconds) of a curve of rates.
+fn line_of(curve: &[(&Group<'_>, f64)]) -> Result<Line, NotIdentified> {
+    let times = curve.iter().map(|(group, rate)| (group.bytes, (group.bytes / BytesPerSecond(*rate)).0));
+    growing_line(&times.collect::<Vec<_>>())
+}
+
+/// A line whose slope is a bandwidth.
+fn growing_line(times: &[(Bytes, f64)]) -> Result<Line, NotIdentified> {
+    if times.len() < SIZES_MIN {
+        return Err(NotIdentified::TooFewSizes { sizes: times.len(), needed: SIZES_MIN });
+    }
+    let points: Vec<(f64, f64)> = times.iter().map(|(bytes, seconds)| (bytes.0 as f64, *seconds)).collect();
+    let line = fit_line(&points)?;
+    let growing = line.slope > 0.0 && line.slope.recip().is_finite();
+    if growing { Ok(line) } else { Err(NotIdentified::NoGrowth { slope: line.slope }) }
+}
+
+/// Fits the class curve, and its intervals from the replicates that there are.
+fn asymptote(
+    groups: &[Group<'_>],
+    curve: &[(&Group<'_>, f64)],
+    devices: &BTreeSet<&DeviceId>,
+) -> Result<Asymptote, NotIdentified> {
+    let line = line_of(curve)?;
+    let bandwidth = line.slope.recip();
+    let (replicates, logarithmic, plain) = if devices.len() == 1 {
+        (refits_of_rounds(curve), ConstantInterval::StudentTLogRounds, ConstantInterval::StudentTRounds)
+    } else {
+        (refits_of_devices(groups, devices), ConstantInterval::StudentTLogDevices, ConstantInterval::StudentTDevices)
+    };
+    let (bandwidth_spread, latency_spread) = match replicates {
+        Err(why) => (Spread::none(why), Spread::none(why)),
+        Ok(lines) => {
+            let bandwidths: Vec<f64> = lines.iter().map(|line| line.slope.recip()).collect();
+            let latencies: Vec<f64> = lines.iter().map(|line| line.intercept).collect();
+            let of_bandwidth = Spread::of(log_t_interval(&bandwidths), bandwidth, logarithmic);
+            (of_bandwidth, Spread::of(t_interval(&latencies), line.intercept, plain))
+        }
+    };
+    let latency = match line.intercept {
+        seconds if seconds > 0.0 => Ok(Seconds(seconds)),
+        seconds => Err(NotIdentified::NoLatency { seconds }),
+    };
+    Ok(Asymptote {
+        bandwidth: BytesPerSecond(bandwidth),
+        bandwidth_spread,
+        latency,
+        latency_spread,
+        max_relative_residual: line.max_relative_residual,
+    })
+}
+
+/// Refits of a single device's curve, one for each round that all its sizes share.
+fn refits_of_rounds(curve: &[(&Group<'_>, f64)]) -> Result<Vec<Line>, ConstantInterval> {
+    let by_size: Vec<(Bytes, BTreeMap<u64, f64>)> =
+        curve.iter().map(|(group, _)| (group.bytes, seconds_by_round(group))).collect();
+    let Some((_, first)) = by_size.first() else { return Err(ConstantInterval::TooFewRounds) };
+    let mut lines = Vec::new();
+    for round in first.keys() {
+        let times: Option<Vec<(Bytes, f64)>> =
+            by_size.iter().map(|(bytes, rounds)| Some((*bytes, *rounds.get(round)?))).collect();
+        let Some(times) = times else { continue };
+        lines.push(growing_line(&times).map_err(|_| ConstantInterval::ReplicateFailed)?);
+    }
+    if lines.len() < INTERVAL_REPLICATES_MIN { Err(ConstantInterval::TooFewRounds) } else { Ok(lines) }
+}
+
+/// Seconds a launch by round, the screening round left out; several rows' rounds of one number by their median.
+fn seconds_by_round(group: &Group<'_>) -> BTreeMap<u64, f64> {
+    let mut rounds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for observation in group.devices.values().flatten() {
+        let measured = observation.row.timing.rounds.iter().filter(|round| round.round >= 1);
+        for round in measured.filter(|round| round.median_ns.is_finite() && round.median_ns > 0.0) {
+            rounds.entry(round.round).or_default().push(Seconds::from_ns(round.median_ns).0);
+        }
+    }
+    rounds.into_iter().filter_map(|(round, seconds)| Some((round, median(&seconds)?))).collect()
+}
+
+/// Each device's own line, over its own best solution of each size. A device with too few sizes is no replicate.
+fn refits_of_devices(groups: &[Group<'_>], devices: &BTreeSet<&DeviceId>) -> Result<Vec<Line>, ConstantInterval> {
+    let mut lines = Vec::new();
+    for device in devices {
+        let curve = best_by_size(groups, |group| group.rate_of(device));
+        if curve.len() < SIZES_MIN {
+            continue;
+        }
+        lines.push(line_of(&curve).map_err(|_| ConstantInterval::ReplicateFailed)?);
+    }
+    if lines.len() < INTERVAL_REPLICATES_MIN { Err(ConstantInterval::TooFewDevices) } else { Ok(lines) }
+}

@@ -1,0 +1,276 @@
+//! The rows that may be fitted together, and what becomes of each of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::{ClassId, DeviceId};
+use crate::point::{Dtype, Sweep};
+use crate::row::{Origin, Role, Row, Status};
+use crate::statistics::median;
+use crate::units::{Bytes, Seconds};
+use crate::vocabulary;
+
+/// Rows of one device class and one origin, in an order that does not depend on where they came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pool<'a> {
+    class_id: &'a ClassId,
+    origin: Origin,
+    rows: Vec<&'a Row>,
+}
+
+/// Rows that must not be fitted together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    /// There are none.
+    #[error("there are no rows to fit")]
+    Empty,
+    /// Their numbers come from different sources.
+    #[error("rows of origin {first} and {second} are never pooled: fit them apart")]
+    MixedOrigins {
+        /// One origin.
+        first: Origin,
+        /// Another.
+        second: Origin,
+    },
+    /// Their devices are not alike.
+    #[error("rows of class {first} and {second} are never pooled: fit them apart")]
+    MixedClasses {
+        /// One class.
+        first: ClassId,
+        /// Another.
+        second: ClassId,
+    },
+}
+
+impl<'a> Pool<'a> {
+    /// Pools rows.
+    ///
+    /// # Errors
+    /// [`PoolError`], where the rows are none, or of several origins or classes.
+    pub fn new(rows: impl IntoIterator<Item = &'a Row>) -> Result<Self, PoolError> {
+        let rows: Vec<&Row> = rows.into_iter().collect();
+        let first = *rows.first().ok_or(PoolError::Empty)?;
+        for row in &rows {
+            if row.identity.origin != first.identity.origin {
+                return Err(PoolError::MixedOrigins { first: first.identity.origin, second: row.identity.origin });
+            }
+            if row.device.class_id != first.device.class_id {
+                let (first, second) = (first.device.class_id.clone(), row.device.class_id.clone());
+                return Err(PoolError::MixedClasses { first, second });
+            }
+        }
+        Ok(Self::sorted(&first.device.class_id, first.identity.origin, rows))
+    }
+
+    /// Sorts any rows into their pools, by class and then by origin.
+    pub fn split(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Self> {
+        let mut pools: BTreeMap<(&ClassId, Origin), Vec<&Row>> = BTreeMap::new();
+        for row in rows {
+            pools.entry((&row.device.class_id, row.identity.origin)).or_default().push(row);
+        }
+        pools.into_iter().map(|((class_id, origin), rows)| Self::sorted(class_id, origin, rows)).collect()
+    }
+
+    fn sorted(class_id: &'a ClassId, origin: Origin, mut rows: Vec<&'a Row>) -> Self {
+        // Row identities are unique; the rest of the key only orders rows that were never given one.
+        rows.sort_by_cached_key(|row| {
+            let estimate_bits = row.timing.estimate_ns.map(f64::to_bits);
+            let identity = (&row.identity.row_id, &row.identity.content_hash, &row.device.device_uuid);
+            (identity, &row.work.point, &row.work.solution, estimate_bits)
+        });
+        Self { class_id, origin, rows }
+    }
+
+    /// The class of every row.
+    pub fn class_id(&self) -> &'a ClassId {
+        self.class_id
+    }
+
+    /// The origin of every row.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// The rows, by identity. Never empty.
+    pub fn rows(&self) -> &[&'a Row] {
+        &self.rows
+    }
+
+    /// What a fit of `sweep` makes of the rows: observations, and rejected rows with their reasons.
+    pub fn sift(&self, sweep: Sweep) -> Sifted<'a> {
+        let mut sifted = Sifted { observations: Vec::new(), rejected: Vec::new(), devices: BTreeSet::new() };
+        for row in self.rows.iter().copied().filter(|row| row.work.sweep == sweep) {
+            if !matches!(row.identity.role, Role::Fit | Role::Anchor) {
+                continue;
+            }
+            sifted.devices.insert(&row.device.device_uuid);
+            match Observation::of(row) {
+                Ok(observation) => sifted.observations.push(observation),
+                Err((reason, detail)) => sifted.rejected.push(Rejected { row, reason, detail }),
+            }
+        }
+        sifted
+    }
+}
+
+vocabulary! {
+    /// Why a row that was measured for a fit feeds none.
+    RejectReason, "reject reason" {
+        /// It did not pass: failed, invalid, skipped, throttled or contended.
+        NotPassed => "not_passed",
+        /// Its counts may be too low.
+        Opaque => "opaque",
+        /// It has no estimate, or none that is a positive time.
+        NoEstimate => "no_estimate",
+        /// It moves no bytes, or so many in so short a time that the rate is no number.
+        NoRate => "no_rate",
+        /// Its byte counts are not exact.
+        BytesNotExact => "bytes_not_exact",
+        /// Its distinct bytes are too few to speak for main memory.
+        SmallFootprint => "small_footprint",
+    }
+}
+
+/// A row that a fit did not use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rejected<'a> {
+    /// The row.
+    pub row: &'a Row,
+    /// Why.
+    pub reason: RejectReason,
+    /// The particulars, for people.
+    pub detail: String,
+}
+
+/// The rows of one sweep, sorted out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sifted<'a> {
+    /// Rows that feed fits.
+    pub observations: Vec<Observation<'a>>,
+    /// Rows that were measured for fits and feed none.
+    pub rejected: Vec<Rejected<'a>>,
+    /// Devices with any row measured for fits.
+    pub devices: BTreeSet<&'a DeviceId>,
+}
+
+/// A row that feeds fits, with its bandwidth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observation<'a> {
+    /// The row.
+    pub row: &'a Row,
+    /// Bytes moved by one launch.
+    pub bytes: Bytes,
+    /// Bytes per second at the row's estimate: positive and finite.
+    pub rate: f64,
+}
+
+impl<'a> Observation<'a> {
+    fn of(row: &'a Row) -> Result<Self, (RejectReason, String)> {
+        if !matches!(row.outcome.status, Status::Passed | Status::NoCheck) {
+            let reason = row.outcome.reason.as_deref().unwrap_or("no reason was given");
+            return Err((RejectReason::NotPassed, format!("{}: {reason}", row.outcome.status)));
+        }
+        if row.counts.opaque {
+            return Err((RejectReason::Opaque, "its counts may be too low".to_owned()));
+        }
+        let estimate_ns = row.timing.estimate_ns.filter(|_| row.feeds_fits());
+        let Some(estimate_ns) = estimate_ns else {
+            return Err((RejectReason::NoEstimate, format!("{} rounds were measured", row.timing.rounds_done)));
+        };
+        let bytes = Bytes(row.counts.bytes_moved());
+        let rate = bytes / Seconds::from_ns(estimate_ns);
+        if !(rate.0.is_finite() && rate.0 > 0.0) {
+            return Err((RejectReason::NoRate, format!("{} bytes in {estimate_ns} ns", bytes.0)));
+        }
+        Ok(Self { row, bytes, rate: rate.0 })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &'a DeviceId {
+        &self.row.device.device_uuid
+    }
+
+    /// The condition that the row was measured under. Rows of different conditions are never pooled.
+    pub(crate) fn condition(&self) -> Condition<'a> {
+        Condition {
+            neighbours: self.row.conditions.neighbours.as_deref(),
+            load: self.row.conditions.load.as_deref(),
+            kernel: None,
+        }
+    }
+}
+
+/// Condition of a constant. A part that is absent was not known, or does not restrict it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Condition<'a> {
+    /// `alone` or `node_full`.
+    pub neighbours: Option<&'a str>,
+    /// `burst` or `sustained`.
+    pub load: Option<&'a str>,
+    /// The kernel and its number format.
+    pub kernel: Option<(&'a str, Dtype)>,
+}
+
+impl Condition<'_> {
+    /// The condition as a document states it: names and values.
+    pub fn to_map(&self) -> BTreeMap<String, String> {
+        let (kernel, dtype) = self.kernel.unzip();
+        let parts = [
+            ("neighbours", self.neighbours),
+            ("load", self.load),
+            ("kernel", kernel),
+            ("dtype", dtype.map(Dtype::name)),
+        ];
+        parts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect()
+    }
+}
+
+/// Observations of one (point, solution), over devices.
+#[derive(Debug, Clone)]
+pub(crate) struct Group<'a> {
+    /// Its observations by device.
+    pub(crate) devices: BTreeMap<&'a DeviceId, Vec<Observation<'a>>>,
+    /// Bytes moved by one launch, the same for all.
+    pub(crate) bytes: Bytes,
+    /// Median over devices of each device's median rate.
+    pub(crate) class_rate: f64,
+}
+
+impl<'a> Group<'a> {
+    /// Groups observations by (point, solution), in the order of their names. Rows that disagree about the bytes of one
+    /// point are different groups: they did not do the same work.
+    pub(crate) fn all_of(observations: &[Observation<'a>]) -> Vec<Self> {
+        type Devices<'a> = BTreeMap<&'a DeviceId, Vec<Observation<'a>>>;
+        let mut groups: BTreeMap<(&str, &str, Bytes), Devices<'a>> = BTreeMap::new();
+        for observation in observations {
+            let work = &observation.row.work;
+            let devices = groups.entry((&work.point, &work.solution, observation.bytes)).or_default();
+            devices.entry(observation.device()).or_default().push(*observation);
+        }
+        groups
+            .into_iter()
+            .filter_map(|((_, _, bytes), devices)| {
+                let rates: Option<Vec<f64>> = devices.values().map(|rows| device_rate(rows)).collect();
+                let class_rate = median(&rates?)?;
+                Some(Self { devices, bytes, class_rate })
+            })
+            .collect()
+    }
+
+    /// The groups that at least half as many devices measured as any other, so that a solution which only one unusual
+    /// device chose does not speak for its class.
+    pub(crate) fn with_quorum(groups: Vec<Self>) -> Vec<Self> {
+        let most = groups.iter().map(|group| group.devices.len()).max().unwrap_or(0);
+        groups.into_iter().filter(|group| group.devices.len() * 2 >= most).collect()
+    }
+
+    /// The rate of one device, if it measured the group.
+    pub(crate) fn rate_of(&self, device: &DeviceId) -> Option<f64> {
+        self.devices.get(device).and_then(|rows| device_rate(rows))
+    }
+}
+
+/// Several rows of one device for the same work: their median.
+fn device_rate(rows: &[Observation<'_>]) -> Option<f64> {
+    let rates: Vec<f64> = rows.iter().map(|row| row.rate).collect();
+    median(&rates)
+}
