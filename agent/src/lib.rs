@@ -3,6 +3,9 @@
 //!
 //! Only this crate loads GPU libraries, and only child processes of it do.
 
+pub mod assemble;
 pub mod device;
+pub mod harness;
+pub mod identity;
 pub mod task;
 pub mod worker;

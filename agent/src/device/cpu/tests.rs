@@ -1,0 +1,89 @@
+use std::fs;
+use std::path::Path;
+
+use fleetcal_kernels::{BufferRole, BufferSpec};
+use fleetcal_model::point::{Dtype, Sweep};
+
+use super::*;
+
+/// A folder tree with these files, for code that reads below a root.
+pub(super) fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().expect("a temporary folder can be made");
+    for (name, text) in files {
+        let path = root.path().join(name);
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("a folder can be made");
+        fs::write(path, text).expect("a file can be written");
+    }
+    root
+}
+
+/// A device of one core on a machine with 4 GiB free, whatever this machine has.
+fn device() -> (tempfile::TempDir, CpuDevice) {
+    let root = tree(&[("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\n")]);
+    let facts = facts::read(root.path(), DeviceId::new("CPU-test"), &[0]);
+    let device = CpuDevice::open_below(root.path(), &facts).expect("one core is usable");
+    (root, device)
+}
+
+fn spec(role: BufferRole, elements: u64) -> BufferSpec {
+    BufferSpec { name: "a", role, dtype: Dtype::F64, elements }
+}
+
+const RESERVED: u64 = 512 << 20;
+const FREE: u64 = (4 << 30) - RESERVED;
+
+#[test]
+fn memory_that_is_promised_and_not_yet_written_counts_as_taken() {
+    let (_root, mut device) = device();
+    assert_eq!(device.memory_available_bytes(), Ok(FREE));
+    let buffer = device.allocate(1 << 20).expect("there is room");
+    assert_eq!(device.memory_available_bytes(), Ok(FREE - (1 << 20)));
+    let half = Array { buffer: &buffer, offset_bytes: 0, spec: spec(BufferRole::Output, 1 << 16) };
+    device.poison(&half).expect("the array lies inside");
+    // From here on the kernel counts the written half itself; the test's file does not change.
+    assert_eq!(device.memory_available_bytes(), Ok(FREE - (1 << 19)));
+    device.poison(&half).expect("the array lies inside");
+    assert_eq!(device.memory_available_bytes(), Ok(FREE - (1 << 19)), "writing twice must count once");
+    drop(buffer);
+    assert_eq!(device.memory_available_bytes(), Ok(FREE));
+    let error = device.allocate(FREE + 1).map(|_| ());
+    assert_eq!(error, Err(DeviceError::OutOfMemory { wanted_bytes: FREE + 1, free_bytes: FREE }));
+}
+
+#[test]
+fn arrays_outside_their_buffer_or_over_each_other_are_refused() {
+    let (_root, mut device) = device();
+    let buffer = device.allocate(1 << 20).expect("there is room");
+    let array = |offset_bytes, role, elements| Array { buffer: &buffer, offset_bytes, spec: spec(role, elements) };
+    for (offset_bytes, elements) in [(8, 1 << 17), (u64::MAX, 1), (0, u64::MAX), (4, 8)] {
+        let outcome = device.poison(&array(offset_bytes, BufferRole::Output, elements));
+        assert!(matches!(outcome, Err(DeviceError::Launch { .. })), "{elements} at {offset_bytes}: {outcome:?}");
+    }
+    let point = Point {
+        sweep: Sweep::Stream,
+        kernel: "copy".to_owned(),
+        dtype: Dtype::F64,
+        sizes: [("elements".to_owned(), 1 << 15)].into(),
+    };
+    let solution = Solution { name: "plain".to_owned(), parameters: [(parameter::THREADS.to_owned(), 1)].into() };
+    let prepared = device.prepare(&[(point, solution)]).remove(0).expect("copy is known");
+    let input = BufferRole::Input { seed: 1 };
+    let overlapping = [array(0, BufferRole::Output, 1 << 15), array(8, input, 1 << 15)];
+    let outcome = device.run(&prepared, &overlapping);
+    assert!(outcome.as_ref().is_err_and(|error| error.to_string().contains("overlaps")), "{outcome:?}");
+    let unequal = [array(0, BufferRole::Output, 1 << 15), array(1 << 19, input, 1 << 14)];
+    let outcome = device.run(&prepared, &unequal);
+    assert!(outcome.as_ref().is_err_and(|error| error.to_string().contains("length")), "{outcome:?}");
+}
+
+#[test]
+fn more_threads_than_cores_are_refused() {
+    let (_root, mut device) = device();
+    let point = "stream/copy/f32/elements=32768".parse::<Point>().expect("a point");
+    let solution = Solution { name: "many".to_owned(), parameters: [(parameter::THREADS.to_owned(), 2)].into() };
+    let outcome = device.prepare(&[(point, solution)]).remove(0).map(|_| ());
+    assert!(matches!(outcome, Err(DeviceError::Compile { .. })), "{outcome:?}");
+    let facts = DeviceFacts { compute_units: 1 << 20, ..device.facts().clone() };
+    let outcome = CpuDevice::open(&facts).map(|_| ());
+    assert!(matches!(outcome, Err(DeviceError::Launch { .. })), "a core that went away must be said: {outcome:?}");
+}

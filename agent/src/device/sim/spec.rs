@@ -1,0 +1,246 @@
+//! Which simulated devices to make, and how they misbehave.
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+use fleetcal_model::point::UnknownName;
+use serde::{Deserialize, Serialize};
+
+use super::SimModel;
+
+/// A text that specifies no simulated devices.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimSpecError {
+    /// It does not begin with a number of devices.
+    #[error("`{text}` does not begin with a number of simulated devices, as in `2,seed=7`")]
+    Devices {
+        /// The text found.
+        text: String,
+    },
+    /// A setting has no value.
+    #[error("`{setting}` is no setting of simulated devices, as `seed=7` would be")]
+    NoValue {
+        /// The setting found.
+        setting: String,
+    },
+    /// There is no such setting.
+    #[error("simulated devices have no setting `{name}`, they have: seed, pace, visit_ms, model, fault")]
+    UnknownSetting {
+        /// The name found.
+        name: String,
+    },
+    /// A setting is there twice; only faults may be.
+    #[error("the setting `{name}` is there twice")]
+    Repeated {
+        /// Its name.
+        name: String,
+    },
+    /// A whole number is none.
+    #[error("`{name}={value}`: {source}")]
+    Number {
+        /// The setting.
+        name: String,
+        /// The value found.
+        value: String,
+        /// What is wrong with it.
+        source: ParseIntError,
+    },
+    /// The pace is none.
+    #[error("`pace={value}` must be a number from 0 (simulated time passes at once) to 1 (as it would for real)")]
+    Pace {
+        /// The value found.
+        value: String,
+    },
+    /// There is no such model.
+    #[error(transparent)]
+    Model(#[from] UnknownName),
+    /// There is no such fault.
+    #[error(
+        "simulated devices have no fault `{text}`, they have: wrong_result:KERNEL, compile:SOLUTION, oom, lost[:VISITS], hang[:VISITS]"
+    )]
+    Fault {
+        /// The text found.
+        text: String,
+    },
+}
+
+/// A way to misbehave, on every simulated device of the agent.
+///
+/// Visits are calls of [`crate::device::Device::time`] on one opened device, so they count from 0 again in each worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SimFault {
+    /// `wrong_result:KERNEL`: results of the kernel are wrong.
+    WrongResult {
+        /// The kernel, for example `triad`.
+        kernel: String,
+    },
+    /// `compile:SOLUTION`: the solution does not compile.
+    Compile {
+        /// The solution's name.
+        solution: String,
+    },
+    /// `oom`: every allocation fails, although memory was said to be free.
+    OutOfMemory,
+    /// `lost:VISITS`: the context is lost after so many visits.
+    Lost {
+        /// Visits that end well.
+        after_visits: u64,
+    },
+    /// `hang:VISITS`: the device never answers again after so many visits.
+    Hang {
+        /// Visits that end well.
+        after_visits: u64,
+    },
+}
+
+/// Simulated devices of an agent. As text: the number of devices, then settings, as in
+/// `2,seed=7,pace=0.01,visit_ms=20,model=S2,fault=lost:3`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SimSpec {
+    /// How many.
+    pub devices: u64,
+    /// Seed of spread and noise.
+    pub seed: u64,
+    /// Share of simulated time that is slept for real, 0 to 1.
+    pub pace: f64,
+    /// Least real time of a visit, milliseconds, so that a test can interrupt one.
+    pub visit_ms: u64,
+    /// Their product.
+    pub model: SimModel,
+    /// How they misbehave.
+    pub faults: Vec<SimFault>,
+}
+
+impl Default for SimSpec {
+    /// No devices.
+    fn default() -> Self {
+        Self { devices: 0, seed: 0, pace: 0.0, visit_ms: 0, model: SimModel::S1, faults: Vec::new() }
+    }
+}
+
+impl FromStr for SimSpec {
+    type Err = SimSpecError;
+
+    fn from_str(text: &str) -> Result<Self, SimSpecError> {
+        let mut parts = text.split(',').map(str::trim);
+        let devices = parts.next().and_then(|count| count.parse::<u64>().ok());
+        let mut spec = Self {
+            devices: devices.ok_or_else(|| SimSpecError::Devices { text: text.to_owned() })?,
+            ..Self::default()
+        };
+        let mut seen: Vec<&str> = Vec::new();
+        for setting in parts {
+            let (name, value) =
+                setting.split_once('=').ok_or_else(|| SimSpecError::NoValue { setting: setting.to_owned() })?;
+            if name != "fault" && seen.contains(&name) {
+                return Err(SimSpecError::Repeated { name: name.to_owned() });
+            }
+            seen.push(name);
+            match name {
+                "seed" => spec.seed = number(name, value)?,
+                "visit_ms" => spec.visit_ms = number(name, value)?,
+                "pace" => spec.pace = pace(value)?,
+                "model" => spec.model = value.parse()?,
+                "fault" => spec.faults.push(value.parse()?),
+                _ => return Err(SimSpecError::UnknownSetting { name: name.to_owned() }),
+            }
+        }
+        Ok(spec)
+    }
+}
+
+impl FromStr for SimFault {
+    type Err = SimSpecError;
+
+    fn from_str(text: &str) -> Result<Self, SimSpecError> {
+        let unknown = || SimSpecError::Fault { text: text.to_owned() };
+        let (name, value) = match text.split_once(':') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        let visits = || value.map_or(Ok(0), |value| number("fault", value));
+        match (name, value) {
+            ("wrong_result", Some(kernel)) if !kernel.is_empty() => Ok(Self::WrongResult { kernel: kernel.to_owned() }),
+            ("compile", Some(solution)) if !solution.is_empty() => Ok(Self::Compile { solution: solution.to_owned() }),
+            ("oom", None) => Ok(Self::OutOfMemory),
+            ("lost", _) => Ok(Self::Lost { after_visits: visits()? }),
+            ("hang", _) => Ok(Self::Hang { after_visits: visits()? }),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+impl fmt::Display for SimFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WrongResult { kernel } => write!(f, "wrong_result:{kernel}"),
+            Self::Compile { solution } => write!(f, "compile:{solution}"),
+            Self::OutOfMemory => f.write_str("oom"),
+            Self::Lost { after_visits } => write!(f, "lost:{after_visits}"),
+            Self::Hang { after_visits } => write!(f, "hang:{after_visits}"),
+        }
+    }
+}
+
+impl fmt::Display for SimSpec {
+    /// What [`SimSpec`]'s `FromStr` reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { devices, seed, pace, visit_ms, model, faults } = self;
+        write!(f, "{devices},seed={seed},pace={pace},visit_ms={visit_ms},model={model}")?;
+        faults.iter().try_for_each(|fault| write!(f, ",fault={fault}"))
+    }
+}
+
+fn number(name: &str, value: &str) -> Result<u64, SimSpecError> {
+    let wrong = |source| SimSpecError::Number { name: name.to_owned(), value: value.to_owned(), source };
+    value.parse::<u64>().map_err(wrong)
+}
+
+fn pace(value: &str) -> Result<f64, SimSpecError> {
+    let pace = value.parse::<f64>().ok().filter(|pace| (0.0..=1.0).contains(pace));
+    pace.ok_or_else(|| SimSpecError::Pace { value: value.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trips() {
+        let text = "2,seed=7,pace=0.01,visit_ms=20,model=S2,fault=wrong_result:triad,fault=oom,fault=lost:3,fault=hang";
+        let spec = text.parse::<SimSpec>().expect("every setting is known");
+        let faults = vec![
+            SimFault::WrongResult { kernel: "triad".to_owned() },
+            SimFault::OutOfMemory,
+            SimFault::Lost { after_visits: 3 },
+            SimFault::Hang { after_visits: 0 },
+        ];
+        let expected = SimSpec { devices: 2, seed: 7, pace: 0.01, visit_ms: 20, model: SimModel::S2, faults };
+        assert_eq!(spec, expected);
+        assert_eq!(spec.to_string().parse(), Ok(spec));
+        assert_eq!("3".parse(), Ok(SimSpec { devices: 3, ..SimSpec::default() }));
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong() {
+        for (text, named) in [
+            ("", "number of simulated devices"),
+            ("seed=7", "number of simulated devices"),
+            ("-1", "number of simulated devices"),
+            ("2,seed", "`seed`"),
+            ("2,sed=7", "`sed`, they have: seed"),
+            ("2,seed=x", "`seed=x`"),
+            ("2,seed=1,seed=2", "`seed` is there twice"),
+            ("2,pace=2", "`pace=2`"),
+            ("2,pace=NaN", "`pace=NaN`"),
+            ("2,model=S9", "expected one of: S1, S2"),
+            ("2,fault=fire", "`fire`, they have: wrong_result:KERNEL"),
+            ("2,fault=compile:", "`compile:`"),
+            ("2,fault=lost:soon", "`fault=soon`"),
+        ] {
+            let error = text.parse::<SimSpec>().expect_err(text).to_string();
+            assert!(error.contains(named), "`{text}` says: {error}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! One contract for every backend: what the harness relies on, checked on each device that this machine has.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "clippy knows `#[test]` functions, not their helpers"
+)]
+
+use std::collections::BTreeSet;
+
+use fleetcal_agent::device::discovery::{self, DeviceVisitor};
+use fleetcal_agent::device::sim::SimSpec;
+use fleetcal_agent::device::{Array, Device, DeviceError};
+use fleetcal_kernels::{BufferRole, BufferSpec, data, family};
+use fleetcal_model::device::{Backend, DeviceFacts};
+use fleetcal_model::point::{Dtype, Point, Sweep};
+use fleetcal_model::row::Origin;
+
+const ELEMENTS: u64 = 1 << 18;
+/// Arrays begin inside their allocations, as the harness places them.
+const OFFSET_BYTES: u64 = 4096;
+
+/// Every clause of the contract, on one device.
+struct Contract;
+
+impl DeviceVisitor for Contract {
+    type Output = ();
+
+    fn visit<D: Device>(self, mut device: D) {
+        identity_and_instrument(&mut device);
+        data_is_what_the_host_computes(&mut device);
+        memory_is_accounted_for(&mut device);
+        every_solution_is_right_and_takes_time(&mut device);
+        the_unknown_is_refused(&mut device);
+    }
+}
+
+fn check(backend: Backend, sim: &SimSpec) {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let reports = discovery::discover(folder.path(), sim);
+    let report = reports.into_iter().find(|report| report.backend == backend.name()).expect("every backend reports");
+    let Some(facts) = report.devices.first() else {
+        assert_ne!(backend, Backend::Cpu, "every machine has a processor: {:?}", report.note);
+        assert_ne!(backend, Backend::Sim, "simulated devices were asked for: {:?}", report.note);
+        println!("skipped: no {backend} device: {}", report.note.unwrap_or_default());
+        return;
+    };
+    discovery::with_device(facts, sim, Contract)
+        .unwrap_or_else(|error| panic!("{} cannot be opened: {error}", facts.name));
+}
+
+#[test]
+fn the_host_processor_keeps_the_contract() {
+    check(Backend::Cpu, &SimSpec::default());
+}
+
+#[test]
+fn simulated_devices_keep_the_contract() {
+    for model in ["1,model=S1", "1,model=S2"] {
+        check(Backend::Sim, &model.parse().expect("a specification"));
+    }
+}
+
+#[test]
+fn cuda_devices_keep_the_contract() {
+    check(Backend::Cuda, &SimSpec::default());
+}
+
+fn identity_and_instrument(device: &mut impl Device) {
+    let facts = device.facts().clone();
+    assert!(!facts.uuid.is_empty() && !facts.name.is_empty() && facts.compute_units > 0, "{facts:?}");
+    let expected = if facts.backend == Backend::Sim { Origin::Simulated } else { Origin::Measured };
+    assert_eq!(device.origin(), expected, "rows of {} must say where they come from", facts.name);
+    let instrument = device.instrument().expect("the instrument can be measured");
+    assert!(instrument.clock_resolution_ns > 0.0, "{instrument:?}");
+    assert!(instrument.empty_launch_ns > 0.0, "{instrument:?}");
+}
+
+fn spec(role: BufferRole, dtype: Dtype) -> BufferSpec {
+    BufferSpec { name: "a", role, dtype, elements: ELEMENTS }
+}
+
+fn data_is_what_the_host_computes<D: Device>(device: &mut D) {
+    let bytes = OFFSET_BYTES + 8 * ELEMENTS;
+    let buffer = device.allocate(bytes).expect("a few megabytes are free");
+    for dtype in [Dtype::F32, Dtype::F64] {
+        let input =
+            Array { buffer: &buffer, offset_bytes: OFFSET_BYTES, spec: spec(BufferRole::Input { seed: 5 }, dtype) };
+        for seed in [5, u64::MAX] {
+            device.fill_random(&input, seed).expect("an array can be filled");
+            let expected: Vec<f64> = (0..ELEMENTS).map(|index| data::random_element(seed, index)).collect();
+            assert_same(&device.gather(&input, 1).expect("it can be read"), &expected, &format!("{dtype} seed {seed}"));
+            let strided: Vec<f64> = expected.iter().step_by(1009).copied().collect();
+            assert_same(&device.gather(&input, 1009).expect("it can be read"), &strided, &format!("{dtype} by 1009"));
+        }
+        let output = Array { buffer: &buffer, offset_bytes: OFFSET_BYTES, spec: spec(BufferRole::Output, dtype) };
+        device.poison(&output).expect("an array can be poisoned");
+        let poisoned = device.gather(&output, 1).expect("it can be read");
+        let clean = poisoned.iter().position(|value| !value.is_nan());
+        assert_eq!(clean, None, "poison of {dtype} left an element alone");
+    }
+}
+
+fn assert_same(found: &[f64], expected: &[f64], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}: elements read");
+    let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
+    assert_eq!(wrong.map(|index| (index, found[index], expected[index])), None, "{what}: (element, found, expected)");
+}
+
+fn memory_is_accounted_for(device: &mut impl Device) {
+    let free = device.memory_available_bytes().expect("free memory can be asked for");
+    let total = device.facts().memory_bytes;
+    assert!(free > 0 && free <= total, "{free} of {total} bytes are free");
+    for wanted in [total.saturating_mul(2), u64::MAX] {
+        match device.allocate(wanted) {
+            Err(DeviceError::OutOfMemory { wanted_bytes, .. }) => assert_eq!(wanted_bytes, wanted),
+            Err(other) => panic!("{wanted} bytes must be out of memory, and are: {other}"),
+            Ok(_) => panic!("{wanted} bytes of {total} were allocated"),
+        }
+    }
+    for round in 0..16 {
+        let held = device.allocate(free / 4).map(drop);
+        assert_eq!(held, Ok(()), "allocation {round} of a quarter: dropped buffers must be freed");
+    }
+}
+
+fn every_solution_is_right_and_takes_time(device: &mut impl Device) {
+    let family = family(Sweep::Stream).expect("the stream sweep has kernels");
+    for kernel in family.kernels() {
+        for dtype in family.dtypes() {
+            let point: Point = format!("stream/{kernel}/{dtype}/elements={ELEMENTS}").parse().expect("a point");
+            family.check(&point).unwrap_or_else(|error| panic!("{point}: {error}"));
+            let solutions = family.solutions(&point, device.facts());
+            let names: BTreeSet<&str> = solutions.iter().map(|solution| solution.name.as_str()).collect();
+            assert!(
+                !solutions.is_empty() && names.len() == solutions.len(),
+                "{point}: solutions need names of their own"
+            );
+            let work: Vec<_> = solutions.into_iter().map(|solution| (point.clone(), solution)).collect();
+            let prepared = device.prepare(&work);
+            assert_eq!(prepared.len(), work.len(), "{point}: each solution has one answer");
+            for ((_, solution), prepared) in work.iter().zip(prepared) {
+                let prepared = prepared.unwrap_or_else(|error| panic!("{point} {solution}: {error}"));
+                check_solution(device, &point, &solution.name, &prepared);
+            }
+        }
+    }
+}
+
+fn check_solution<D: Device>(
+    device: &mut D,
+    point: &Point,
+    solution: &str,
+    prepared: &fleetcal_agent::device::Prepared<D::Program>,
+) {
+    let family = family(point.sweep).expect("it had kernels before");
+    let specs = family.buffers(point);
+    let buffers: Vec<D::Buffer> =
+        specs.iter().map(|spec| device.allocate(OFFSET_BYTES + spec.bytes()).expect("megabytes are free")).collect();
+    let arrays: Vec<Array<'_, D::Buffer>> = specs
+        .iter()
+        .zip(&buffers)
+        .map(|(spec, buffer)| Array { buffer, offset_bytes: OFFSET_BYTES, spec: spec.clone() })
+        .collect();
+    // Both ways of launching must give the result: once untimed, once timed with a flush before.
+    for timed in [false, true] {
+        for array in &arrays {
+            match array.spec.role {
+                BufferRole::Input { seed } => device.fill_random(array, seed).expect("it can be filled"),
+                BufferRole::Output => device.poison(array).expect("it can be poisoned"),
+            }
+        }
+        if timed {
+            let samples = device.time(prepared, &arrays, 3, Some(1 << 22)).expect("it can be timed");
+            assert_eq!(samples.len(), 3, "{point} {solution}");
+            assert!(samples.iter().all(|sample| sample.ns > 0), "{point} {solution}: {samples:?}");
+            let ordered = samples.windows(2).all(|pair| pair[0].start_ns + pair[0].ns <= pair[1].start_ns);
+            assert!(ordered, "{point} {solution}: intervals must not overlap: {samples:?}");
+        } else {
+            device.run(prepared, &arrays).expect("it can be run");
+        }
+        for (index, array) in arrays.iter().enumerate().filter(|(_, array)| array.spec.role == BufferRole::Output) {
+            let found = device.gather(array, 1).expect("it can be read");
+            let wrong = found.iter().zip(0..).find(|(value, element)| {
+                let expected = family.reference(point, index, *element);
+                let error = (*value - expected.value).abs();
+                error.is_nan() || error > expected.relative_tolerance * expected.value.abs()
+            });
+            assert_eq!(wrong, None, "{point} {solution} (timed: {timed}): (value, element) differs from the reference");
+        }
+    }
+}
+
+fn the_unknown_is_refused(device: &mut impl Device) {
+    let facts: DeviceFacts = device.facts().clone();
+    let point: Point = format!("stream/copy/f32/elements={ELEMENTS}").parse().expect("a point");
+    let solution = family(Sweep::Stream).expect("it has kernels").solutions(&point, &facts).remove(0);
+    let unknown = Point { kernel: "dot".to_owned(), ..point };
+    let outcome = device.prepare(&[(unknown, solution)]).remove(0).map(|_| ());
+    assert!(matches!(outcome, Err(DeviceError::Compile { .. })), "an unknown kernel must not compile: {outcome:?}");
+}
