@@ -3,6 +3,8 @@
 //! The sources are C++ apart from a header; this test gives them another header (`host/prelude.h`) and a C++ compiler.
 //! Where there is none it says so, or fails if `FLEETCAL_REQUIRE` names `c++`.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;

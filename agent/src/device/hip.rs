@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use fleetcal_model::device::DeviceFacts;
 
-use super::DeviceError;
+use super::{DeviceError, library};
 
 /// Names of the library, newest first: packages without headers have only the numbered ones.
 const NAMES: [&str; 4] = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
@@ -31,11 +31,10 @@ pub fn discover() -> Result<Vec<DeviceFacts>, DeviceError> {
 fn count() -> Result<c_int, String> {
     let mut reason = String::new();
     for name in NAMES {
-        // SAFETY: loading the HIP runtime runs AMD's own initialisers and nothing else.
-        let library = match unsafe { libloading::Library::new(name) } {
+        let library = match library::open(name) {
             Ok(library) => library,
-            Err(error) => {
-                reason = error.to_string();
+            Err(words) => {
+                reason = words;
                 continue;
             }
         };

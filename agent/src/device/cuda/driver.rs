@@ -4,7 +4,7 @@ use cudarc::driver::DriverError;
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUresult};
 
-use crate::device::DeviceError;
+use crate::device::{DeviceError, library};
 
 /// Oldest driver interface that is used, as the driver writes it (major · 1000 + minor · 10): CUDA 12.0, driver 525.
 const OLDEST_DRIVER: i32 = 12_000;
@@ -34,11 +34,8 @@ fn load() -> Result<(), DeviceError> {
     if unsafe { sys::is_culib_present() } {
         return Ok(());
     }
-    // SAFETY: as above. It is loaded again only for the loader's words.
-    let reason = match unsafe { libloading::Library::new("libcuda.so.1") } {
-        Ok(_) => "it loads under the name libcuda.so.1 only".to_owned(),
-        Err(error) => error.to_string(),
-    };
+    // Loaded again only for the loader's words: `cudarc` keeps them to itself.
+    let reason = library::open("libcuda.so.1").map_or_else(|reason| reason, |_| "cudarc does not find it".to_owned());
     Err(unusable(format!("{reason} (is the NVIDIA driver installed, and visible in this container?)")))
 }
 

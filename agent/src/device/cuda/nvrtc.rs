@@ -152,6 +152,8 @@ struct Compilation<'a> {
 
 #[allow(unsafe_code)]
 mod calls {
+    use crate::device::library;
+
     use super::{
         ArchitectureCount, Architectures, CStr, CString, Compilation, DeviceSource, Nvrtc, OLDEST_MAJOR, PathBuf, Size,
         Text, Version, c_char, c_int,
@@ -168,8 +170,7 @@ mod calls {
     impl Nvrtc {
         /// Loads one file and asks it for its version and architectures.
         pub(super) fn open(path: &PathBuf) -> Result<Self, String> {
-            // SAFETY: loading NVRTC runs NVIDIA's own initialisers and nothing else.
-            let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
+            let library = library::open(path)?;
             let version: Version = function!(library, "nvrtcVersion");
             let (mut major, mut minor): (c_int, c_int) = (0, 0);
             // SAFETY: both pointers are to live integers.

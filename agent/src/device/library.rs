@@ -1,0 +1,27 @@
+//! Loading vendors' libraries at run time.
+
+use std::error::Error;
+use std::ffi::OsStr;
+
+/// Loads a shared library of a device vendor.
+///
+/// # Errors
+/// The loader's words, such as `libcuda.so.1: cannot open shared object file: No such file or directory`.
+#[allow(unsafe_code)]
+pub(super) fn open(name: impl AsRef<OsStr>) -> Result<libloading::Library, String> {
+    // SAFETY: loading a driver or compiler of NVIDIA or AMD runs its own initialisers and nothing else.
+    unsafe { libloading::Library::new(name.as_ref()) }.map_err(|error| {
+        // The error's own text says only what failed; its source says why.
+        error.source().map_or_else(|| error.to_string(), |source| source.to_string().trim().to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_missing_library_is_named() {
+        let reason = super::open("libfleetcal-there-is-none.so").map(|_| ()).expect_err("there is no such library");
+        assert!(reason.contains("libfleetcal-there-is-none.so"), "{reason}");
+        assert!(reason.contains("No such file"), "{reason}");
+    }
+}
