@@ -1,4 +1,8 @@
 //! Everything that can happen to the core. Closed: nothing else crosses its border.
+//!
+//! Events are requests or facts. A request (a submission, an idle device, a tick) is decided on what is true at that
+//! moment, connections included, so it is never journalled; the facts that it leads to are, by the core's own word
+//! ([`crate::action::Action::Journal`]). Facts alone, replayed in order with their times, give the same core again.
 
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::id::{AgentId, ChunkId, DeviceId, RunId, TaskId};
@@ -80,7 +84,7 @@ pub struct CommittedSegment {
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// A user submitted a plan. The text was parsed before; the core parses it again, so that a replay needs nothing else.
+    /// A user asks for a run. Not durable: it is refused, or the core says `RunStarted`.
     RunSubmitted {
         /// Identity given to the run.
         run: RunId,
@@ -88,6 +92,16 @@ pub enum Event {
         plan: String,
         /// Narrows the plan to devices that match one of these selectors, if any.
         selectors: Vec<String>,
+    },
+    /// A run has started on these devices. Said by the core itself, and replayed as it was. It carries the plan's text,
+    /// which is parsed again, so that a replay needs nothing else. Devices that join later are not added.
+    RunStarted {
+        /// The run.
+        run: RunId,
+        /// The plan's TOML text.
+        plan: String,
+        /// The devices it is planned for: those that were connected and meant, in the order of planning.
+        devices: Vec<DeviceId>,
     },
     /// A user goes on with a run that was cut short: its unfinished tasks are pending again.
     RunResumed {
@@ -108,7 +122,7 @@ pub enum Event {
         /// Leases that it believes it holds.
         held: Vec<LeaseKey>,
     },
-    /// An agent's stream ended. Its leases run on until they expire.
+    /// An agent's stream ended. Its leases run on until they expire. Not durable.
     AgentDetached {
         /// The agent.
         agent: AgentId,
@@ -132,7 +146,7 @@ pub enum Event {
         /// Its idle devices.
         idle: Vec<DeviceId>,
     },
-    /// A lease was granted. Said by the core itself through [`crate::action::Action::Journal`], and replayed as it was.
+    /// A lease was granted, or given back to the agent that let it lapse. Said by the core itself, and replayed as it was.
     Granted {
         /// The agent.
         agent: AgentId,
@@ -141,7 +155,7 @@ pub enum Event {
         /// Its devices.
         devices: Vec<DeviceId>,
     },
-    /// Chunks of rows are durable in a part.
+    /// Chunks of rows are durable in a part. Each chunk is said once: the shell acknowledges a repeated one by itself.
     ChunksCommitted {
         /// The part's file name.
         part: String,
@@ -166,14 +180,25 @@ pub enum Event {
         /// The leases.
         leases: Vec<LeaseKey>,
     },
+    /// Tasks that no device is left for were set aside. Said by the core itself, and replayed as it was.
+    Abandoned {
+        /// The tasks.
+        tasks: Vec<TaskId>,
+        /// Why.
+        reason: String,
+    },
 }
 
 impl Event {
     /// Whether the event is journalled, with its time, before its actions are performed.
     pub fn is_durable(&self) -> bool {
         match self {
-            Self::Heartbeat { .. } | Self::WorkRequested { .. } | Self::Tick | Self::AgentDetached { .. } => false,
             Self::RunSubmitted { .. }
+            | Self::Heartbeat { .. }
+            | Self::WorkRequested { .. }
+            | Self::Tick
+            | Self::AgentDetached { .. } => false,
+            Self::RunStarted { .. }
             | Self::RunResumed { .. }
             | Self::RunCancelled { .. }
             | Self::AgentJoined { .. }
@@ -181,7 +206,8 @@ impl Event {
             | Self::Granted { .. }
             | Self::ChunksCommitted { .. }
             | Self::TaskEnded { .. }
-            | Self::Expired { .. } => true,
+            | Self::Expired { .. }
+            | Self::Abandoned { .. } => true,
         }
     }
 }

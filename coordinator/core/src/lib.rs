@@ -7,5 +7,7 @@
 //! Deliberately absent: clocks, threads, sockets, files, random numbers, and maps whose order differs from run to run.
 
 pub mod action;
+pub mod core;
 pub mod event;
+pub mod invariant;
 pub mod plan;

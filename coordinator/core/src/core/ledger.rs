@@ -1,0 +1,98 @@
+//! What the journal's facts come to: equal after every replay.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleetcal_model::id::{AgentId, ClassId, RunId, TaskId};
+
+use super::fleet::Fleet;
+use super::run::{Run, RunState};
+use super::task::{Task, TaskState};
+
+/// Tasks of one class that wait, in the order in which they should be measured.
+pub(crate) type Queue = BTreeMap<(u64, u64), TaskId>;
+
+/// Everything durable that the core knows.
+///
+/// Queues, leases by agent, devices held and unfinished tasks are indices over the tasks; [`Ledger::change`] alone
+/// moves a task, and keeps them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ledger {
+    /// The latest epoch given. Every grant gets a new one.
+    pub(crate) epoch: u64,
+    pub(crate) runs: BTreeMap<RunId, Run>,
+    /// Runs by submission.
+    pub(crate) order: Vec<RunId>,
+    pub(crate) tasks: BTreeMap<TaskId, Task>,
+    pub(crate) fleet: Fleet,
+    pub(crate) queues: BTreeMap<ClassId, Queue>,
+    pub(crate) leases: BTreeMap<AgentId, BTreeSet<TaskId>>,
+    /// Rows of all chunks.
+    pub(crate) rows: u64,
+    /// Rows of tasks or attempts that never were.
+    pub(crate) stray_rows: u64,
+}
+
+/// What a change of a task led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Changed {
+    /// It waits now, and did not before or was given another time.
+    pub(super) waits: bool,
+    /// It was the last of its run to end.
+    pub(super) run_ended: bool,
+}
+
+impl Ledger {
+    /// Adds a task that waits.
+    pub(super) fn add(&mut self, task: Task) {
+        self.queues.entry(task.class.clone()).or_default().insert(task.place, task.id.clone());
+        if let Some(run) = self.runs.get_mut(&task.run) {
+            run.tasks.push(task.id.clone());
+            run.unfinished += 1;
+        }
+        self.tasks.insert(task.id.clone(), task);
+    }
+
+    /// Changes a task, and every index with it. `None` for a task that is not known.
+    pub(super) fn change(&mut self, id: &TaskId, change: impl FnOnce(&mut Task)) -> Option<Changed> {
+        let task = self.tasks.get_mut(id)?;
+        let before = task.state.clone();
+        change(task);
+        if let TaskState::Leased(lease) = &before {
+            self.fleet.free(&lease.devices, id);
+            if let Some(held) = self.leases.get_mut(&lease.agent) {
+                held.remove(id);
+            }
+        }
+        if let TaskState::Leased(lease) = &task.state {
+            self.fleet.hold(&lease.devices, id);
+            self.leases.entry(lease.agent.clone()).or_default().insert(id.clone());
+        }
+        let waits = task.pending_since().is_some();
+        let queue = self.queues.entry(task.class.clone()).or_default();
+        if waits {
+            queue.insert(task.place, id.clone());
+        } else {
+            queue.remove(&task.place);
+        }
+        let mut run_ended = false;
+        if let Some(run) = self.runs.get_mut(&task.run) {
+            match (before.is_ended(), task.state.is_ended()) {
+                (false, true) => {
+                    run.unfinished -= 1;
+                    run_ended = run.unfinished == 0;
+                }
+                (true, false) => run.unfinished += 1,
+                (false, false) | (true, true) => {}
+            }
+            if run_ended && run.state == RunState::Active {
+                run.state = RunState::Ended;
+            }
+        }
+        Some(Changed { waits, run_ended })
+    }
+
+    /// Tasks that an agent holds.
+    pub(super) fn held_by(&self, agent: &AgentId) -> Vec<TaskId> {
+        self.leases.get(agent).map(|held| held.iter().cloned().collect()).unwrap_or_default()
+    }
+}

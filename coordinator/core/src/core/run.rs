@@ -1,0 +1,73 @@
+//! One run.
+
+use fleetcal_model::id::{RunId, TaskId};
+
+use crate::event::Timestamp;
+use crate::plan::Plan;
+
+/// Where a run stands.
+///
+/// ```text
+///   RunStarted ─► Active ── its last task ends ─► Ended ──────┐
+///                   ▲ └──── RunCancelled ───────► Cancelled ──┤
+///                   └──────────── RunResumed, where a task is not done
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    /// Some task has not ended.
+    Active,
+    /// Every task has ended.
+    Ended,
+    /// A user ended it.
+    Cancelled,
+}
+
+/// One execution of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Its identity.
+    pub id: RunId,
+    /// The plan.
+    pub plan: Plan,
+    /// Its tasks, in the order of the plan.
+    pub tasks: Vec<TaskId>,
+    /// Where it stands.
+    pub state: RunState,
+    /// When it was submitted.
+    pub submitted: Timestamp,
+    /// What a person should know of its planning: sizes dropped, and where.
+    pub notes: Vec<String>,
+    /// Tasks that have not ended.
+    pub(crate) unfinished: u64,
+}
+
+/// Tasks of a run, counted by where they stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TaskCounts {
+    /// Waiting.
+    pub pending: u64,
+    /// Being measured.
+    pub leased: u64,
+    /// Done.
+    pub done: u64,
+    /// Failed for good.
+    pub failed: u64,
+    /// Set aside.
+    pub set_aside: u64,
+}
+
+impl TaskCounts {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.pending + self.leased + self.done + self.failed + self.set_aside
+    }
+}
+
+/// The attempt whose rows speak for a task: rows of other attempts feed no fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WinningAttempt {
+    /// The attempt.
+    pub attempt: u64,
+    /// Whether it finished the task. If not, it is the latest that committed rows, and some may be missing.
+    pub complete: bool,
+}

@@ -1,0 +1,156 @@
+//! What users ask for: runs, their end, and their going on.
+
+use std::collections::BTreeMap;
+
+use fleetcal_model::id::{DeviceId, RunId, TaskId};
+
+use super::run::{Run, RunState};
+use super::task::{Task, TaskState};
+use super::{Core, refuse, work_available};
+use crate::action::Action;
+use crate::event::{Event, Timestamp};
+use crate::plan::{FleetDevice, Plan, PlannedTask, Selector, admit, selected, tasks};
+
+impl Core {
+    /// Plans a run for the devices connected now, or refuses it.
+    pub(super) fn submit(
+        &mut self,
+        now: Timestamp,
+        run: RunId,
+        text: String,
+        selectors: &[String],
+        actions: &mut Vec<Action>,
+    ) {
+        match self.plan_for_connected(&run, &text, selectors) {
+            Ok(devices) => self.say(now, Event::RunStarted { run, plan: text, devices }, actions),
+            Err(reason) => refuse(&run, reason, actions),
+        }
+    }
+
+    /// The devices that a new run is planned for, or why it cannot start.
+    fn plan_for_connected(&self, run: &RunId, text: &str, selectors: &[String]) -> Result<Vec<DeviceId>, String> {
+        if self.ledger.runs.contains_key(run) {
+            return Err(format!("run {run} exists already"));
+        }
+        let plan = Plan::parse(text).map_err(|errors| errors.to_string())?;
+        let narrowing: Vec<Selector> = selectors
+            .iter()
+            .map(|text| text.parse().map_err(|problem| format!("selector `{text}`: {problem}")))
+            .collect::<Result<_, String>>()?;
+        let connected = self.connected_devices();
+        let chosen: Vec<FleetDevice> = connected
+            .iter()
+            .filter(|device| selected(&plan.selectors, device) && selected(&narrowing, device))
+            .cloned()
+            .collect();
+        let planned = tasks(&plan, run, &chosen);
+        admit(&plan, &narrowing, &connected, &planned).map_err(|refusal| refusal.to_string())?;
+        Ok(chosen.into_iter().map(|device| device.facts.uuid).collect())
+    }
+
+    pub(super) fn start_run(
+        &mut self,
+        now: Timestamp,
+        id: RunId,
+        text: &str,
+        devices: &[DeviceId],
+        actions: &mut Vec<Action>,
+    ) {
+        let plan = match Plan::parse(text) {
+            Ok(plan) => plan,
+            // Only a journal of another version can hold a plan that this one does not read.
+            Err(errors) => return refuse(&id, errors, actions),
+        };
+        let fleet = &self.ledger.fleet;
+        let known = devices.iter().filter_map(|device| fleet.devices.get(device));
+        let placed: Vec<FleetDevice> = known.map(|device| fleet.placed(device)).collect();
+        let classes: BTreeMap<_, _> =
+            placed.iter().map(|device| (device.facts.uuid.clone(), device.facts.class_key().id())).collect();
+        let planned = tasks(&plan, &id, &placed);
+        let sequence = self.ledger.order.len() as u64;
+        self.ledger.order.push(id.clone());
+        let run = Run {
+            id: id.clone(),
+            plan,
+            tasks: Vec::with_capacity(planned.tasks.len()),
+            state: RunState::Active,
+            submitted: now,
+            notes: planned.notes,
+            unfinished: 0,
+        };
+        self.ledger.runs.insert(id.clone(), run);
+        for (planned, index) in planned.tasks.into_iter().zip(0..) {
+            let class = classes.get(&planned.device).cloned().unwrap_or_default();
+            actions.push(Action::TaskChanged { task: planned.id.clone() });
+            self.ledger.add(waiting(planned, &id, (sequence, index), class, now));
+        }
+        work_available(actions);
+    }
+
+    pub(super) fn cancel_run(&mut self, now: Timestamp, id: &RunId, reason: &str, actions: &mut Vec<Action>) {
+        let Some(run) = self.ledger.runs.get_mut(id) else { return refuse(id, unknown(id), actions) };
+        if run.state != RunState::Active {
+            return refuse(id, format!("run {id} has ended already"), actions);
+        }
+        run.state = RunState::Cancelled;
+        for task in run.tasks.clone() {
+            let Some(before) = self.ledger.tasks.get(&task).filter(|task| !task.state.is_ended()) else { continue };
+            let reason = format!("the run was cancelled: {reason}");
+            if let Some(lease) = before.lease() {
+                let (agent, lease) = (lease.agent.clone(), lease.key.clone());
+                actions.push(Action::Revoke { agent, lease, reason: reason.clone() });
+            }
+            self.change(now, &task, actions, |task| task.state = TaskState::SetAside { reason });
+        }
+    }
+
+    /// Lets every task that is neither done nor being measured wait anew, with a clean record.
+    pub(super) fn resume_run(&mut self, now: Timestamp, id: &RunId, actions: &mut Vec<Action>) {
+        let Some(run) = self.ledger.runs.get_mut(id) else { return refuse(id, unknown(id), actions) };
+        let tasks = run.tasks.clone();
+        let unfinished = |id: &&TaskId| {
+            let task = self.ledger.tasks.get(*id);
+            task.is_some_and(|task| !matches!(task.state, TaskState::Done { .. } | TaskState::Leased(_)))
+        };
+        let again: Vec<TaskId> = tasks.iter().filter(unfinished).cloned().collect();
+        if again.is_empty() && run.unfinished == 0 {
+            return actions.push(Action::RunEnded { run: id.clone() });
+        }
+        run.state = RunState::Active;
+        for task in again {
+            self.change(now, &task, actions, |task| {
+                task.strikes.clear();
+                task.note = None;
+                task.wait(now, now, None);
+            });
+        }
+    }
+}
+
+fn waiting(
+    planned: PlannedTask,
+    run: &RunId,
+    place: (u64, u64),
+    class: fleetcal_model::id::ClassId,
+    now: Timestamp,
+) -> Task {
+    Task {
+        id: planned.id,
+        run: run.clone(),
+        place,
+        class,
+        home: planned.device,
+        points: planned.points,
+        title: planned.title,
+        estimate_ns: planned.estimate_ns,
+        state: TaskState::Pending { since: now, not_before: now, lapsed: None },
+        attempt: 0,
+        strikes: Vec::new(),
+        rows: BTreeMap::new(),
+        note: None,
+    }
+}
+
+fn unknown(run: &RunId) -> String {
+    format!("no run {run} is known here")
+}
