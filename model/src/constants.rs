@@ -13,7 +13,7 @@ use crate::fit::bandwidth::{Asymptote, BandwidthFit, Fitted, Floor};
 use crate::fit::pool::{Pool, RejectReason, Rejected};
 use crate::fit::{ConstantInterval, Coverage, MODEL_VERSION, Witness, bandwidth};
 use crate::id::{ClassId, DeviceId, RowId, RunId};
-use crate::row::{Origin, Row};
+use crate::row::{Origin, Role, Row};
 use crate::statistics::Interval;
 use crate::units::Unit;
 use crate::vocabulary;
@@ -70,7 +70,8 @@ pub struct Body {
     pub rejected_rows: Vec<RejectedRow>,
     /// Rows of the class and origin, of every role.
     pub rows_total: u64,
-    /// Those that end with fewer rounds than were planned. They feed fits as far as they have an estimate.
+    /// Those measured for fits that end with fewer rounds than were planned. They feed fits as far as they have an
+    /// estimate.
     pub rows_cut_short: u64,
     /// Digest of all of them, whatever their order.
     pub rows_digest: String,
@@ -193,7 +194,7 @@ impl Body {
             constants: constants.collect(),
             rejected_rows: rejected.into_iter().map(RejectedRow::from).collect(),
             rows_total: rows.len() as u64,
-            rows_cut_short: rows.iter().filter(|row| row.timing.rounds_done < row.timing.rounds_planned).count() as u64,
+            rows_cut_short: rows.iter().filter(|row| cut_short(row)).count() as u64,
             rows_digest: rows_digest(rows.iter().copied()).to_string(),
             plan_digests: rows.iter().map(|row| row.identity.plan_digest.clone()).collect(),
             run_ids: rows.iter().map(|row| row.identity.run_id.clone()).collect(),
@@ -210,6 +211,11 @@ impl Body {
         };
         self.constants.iter().find(wanted)
     }
+}
+
+/// Whether a row measured for fits ended before its rounds did.
+fn cut_short(row: &Row) -> bool {
+    matches!(row.identity.role, Role::Fit | Role::Anchor) && row.timing.rounds_done < row.timing.rounds_planned
 }
 
 impl Constant {

@@ -38,8 +38,11 @@ fn only_document(rows: &[Row]) -> Document {
 fn a_run_gives_every_constant_with_its_provenance() {
     let mut rows = run(1);
     rows[0].timing.rounds_planned += 1;
+    let mut screened = RowSpec::new("copy", 1 << 26, &[1.0]).device("GPU-a").solution("w1_v1_b128_tile").row();
+    (screened.identity.role, screened.timing.rounds_planned) = (Role::Screening, 5);
+    rows.push(screened);
     let body = only_document(&rows).body;
-    assert_eq!((body.rows_total, body.rows_cut_short), (24, 1));
+    assert_eq!((body.rows_total, body.rows_cut_short), (25, 1), "a screening row has one round by design");
     assert_eq!(body.rejected_rows.len(), 6, "the cached rows: {:?}", body.rejected_rows);
     assert_eq!(body.class_key.id(), body.class_id, "the key must be the one that the id digests");
     assert_eq!(body.rows_digest, rows_digest(&rows).to_string());

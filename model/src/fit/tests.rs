@@ -125,6 +125,21 @@ fn the_asymptote_of_one_device_finds_the_truth_and_its_interval() {
     });
 }
 
+/// The promise of the published interval, tried over many simulated devices.
+#[test]
+fn intervals_of_the_asymptote_cover_the_truth() {
+    let mut random = Random::new(2_026);
+    let trials = 1_000;
+    let mut covered = 0;
+    for _ in 0..trials {
+        let rows = noisy_device("GPU-0", 4.4e12, 60_000.0, 0.005, &mut random);
+        covered +=
+            fit_rows(&rows, |fit| u32::from(asymptote_of(&fit).bandwidth_spread.interval.unwrap().contains(4.4e12)));
+    }
+    let coverage = f64::from(covered) / f64::from(trials);
+    assert!((0.93..=0.98).contains(&coverage), "the interval holds the truth in {coverage} of trials");
+}
+
 #[test]
 fn the_replicate_is_the_device_where_there_are_three() {
     let mut random = Random::new(11);
