@@ -97,9 +97,14 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// A row begins: everything of it that does not change. Its index is its number of order in this task, from 0.
+    /// Something that people should know: sizes of visits were shrunk to fit the time, for example.
+    Note(String),
+    /// A row begins. Its index is its number of order among these events of this task, from 0.
+    ///
+    /// Rows open late: only once their solution has been validated, so that a row cut short by a crash (opened, visited,
+    /// never closed) already carries its true outcome. A solution that is never visited opens and closes at once.
     RowOpened(Box<Row>),
-    /// A visit ended.
+    /// A visit ended, and its results are right. A visit whose results were wrong is never said.
     Visited(Visit),
     /// A row is complete, or will get no further visit: its outcome and conditions.
     RowClosed {

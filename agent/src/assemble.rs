@@ -1,0 +1,43 @@
+//! From a row's template and its visits to the finished row, the same way for a row that closed and for one cut short.
+
+use fleetcal_model::estimate::{Visit as VisitSummary, finish, seal};
+use fleetcal_model::row::{Role, Row};
+
+use crate::harness::bench::SCREENING_ROUND;
+use crate::worker::message::Visit;
+
+/// Puts visits into a row: rounds, samples, estimate, interval, start, end, rounds done; then seals it.
+///
+/// Visits may come in any order. A row whose visits were all screening visits gets the role `screening`: the choice
+/// among many solutions was made from it, so it may feed no fit.
+pub fn assemble(template: Row, visits: &[Visit]) -> Row {
+    let mut row = template;
+    let mut visits: Vec<&Visit> = visits.iter().collect();
+    visits.sort_by_key(|visit| (visit.round, visit.order));
+    if !visits.is_empty() && visits.iter().all(|visit| visit.round == SCREENING_ROUND) {
+        row.identity.role = Role::Screening;
+        row.timing.rounds_planned = 0;
+    }
+    let enqueues_per_sample = row.timing.enqueues_per_sample;
+    let summary = |visit: &&Visit| {
+        let about = VisitSummary {
+            round: visit.round,
+            order: visit.order,
+            buffer_offset_bytes: visit.buffer_offset_bytes,
+            enqueues_per_sample,
+            stop_reason: visit.stop_reason,
+        };
+        about.summarise(&visit.samples)
+    };
+    row.timing.rounds = visits.iter().filter_map(summary).collect();
+    row.timing.samples = visits.iter().flat_map(|visit| visit.samples.iter().copied()).collect();
+    let role = row.identity.role;
+    finish(&mut row.timing, role);
+    row.outcome.started_utc_ns = visits.iter().map(|visit| visit.started_utc_ns).min().unwrap_or(0);
+    row.outcome.ended_utc_ns = visits.iter().map(|visit| visit.ended_utc_ns).max().unwrap_or(0);
+    seal(&mut row);
+    row
+}
+
+#[cfg(test)]
+mod tests;

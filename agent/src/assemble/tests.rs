@@ -1,0 +1,85 @@
+//! Rows from visits: whole, cut short, and screened out.
+
+use std::sync::atomic::AtomicBool;
+
+use fleetcal_kernels::Family;
+use fleetcal_model::estimate::verify_seal;
+use fleetcal_model::row::{IntervalMethod, Origin, Sample, Status, StopReason};
+
+use super::*;
+use crate::device::{Instrument, Prepared};
+use crate::harness::Setting;
+use crate::harness::clock::SystemClock;
+use crate::harness::flush::Flush;
+use crate::harness::template::RowSource;
+use crate::harness::tests::fake::{Copies, facts, labels, point, task};
+
+/// A template as a harness opens it: validated, three rounds planned.
+fn template() -> Row {
+    let (task, labels, facts) = (task(vec![point(64, 1)]), labels(), facts());
+    let (interrupt, clock, point) = (AtomicBool::new(false), SystemClock::start(), &task.points[0]);
+    let solution = &Copies.solutions(point, &facts)[0];
+    let source = RowSource {
+        setting: Setting { task: &task, labels: &labels, interrupt: &interrupt, clock: &clock },
+        facts: &facts,
+        origin: Origin::Simulated,
+        clock_source: "fake",
+        instrument: &Instrument { clock_resolution_ns: 1.0, clock_overhead_ns: 1.0, empty_launch_ns: 1.0 },
+        point,
+        solution,
+        flush: Flush::of(point.sweep, 512, &facts),
+        counts: Copies.counts(point, solution),
+        rounds_planned: 3,
+    };
+    let mut row = source.template::<()>(None::<&Prepared<()>>);
+    row.outcome.status = Status::Passed;
+    row
+}
+
+fn visit(round: u64, ns: u64) -> Visit {
+    let sample = |start_ns| Sample { ns, round, start_ns, accepted: true, throttle_bits: None, clock_khz: None };
+    Visit {
+        row: 0,
+        round,
+        order: 3,
+        buffer_offset_bytes: 512,
+        samples: vec![sample(1), sample(2)],
+        stop_reason: StopReason::Count,
+        started_utc_ns: 100 + round,
+        ended_utc_ns: 200 + round,
+    }
+}
+
+#[test]
+fn rounds_make_the_estimate_and_the_screening_visit_does_not() {
+    let row = assemble(template(), &[visit(2, 1010), visit(0, 500), visit(3, 1030), visit(1, 1020)]);
+    assert_eq!(row.timing.rounds.iter().map(|round| round.round).collect::<Vec<_>>(), [0, 1, 2, 3], "rounds in order");
+    assert_eq!(row.timing.samples.len(), 8, "every sample is kept");
+    assert_eq!((row.timing.rounds_done, row.timing.estimate_ns), (3, Some(1020.0)));
+    assert_eq!(row.timing.interval_method, IntervalMethod::StudentTLogRounds);
+    assert_eq!((row.outcome.started_utc_ns, row.outcome.ended_utc_ns), (100, 203));
+    assert_eq!((row.identity.role, row.timing.rounds[1].buffer_offset_bytes), (Role::Fit, 512));
+    assert!(verify_seal(&row), "the row must be sealed as it is");
+}
+
+#[test]
+fn a_row_cut_short_says_so() {
+    let row = assemble(template(), &[visit(1, 1000)]);
+    assert_eq!((row.timing.rounds_done, row.timing.rounds_planned), (1, 3));
+    assert_eq!(row.timing.interval_method, IntervalMethod::SingleVisit);
+    assert_eq!((row.timing.estimate_ns, row.timing.interval_low_ns), (Some(1000.0), None));
+}
+
+#[test]
+fn screening_alone_feeds_no_fit() {
+    let row = assemble(template(), &[visit(0, 1000)]);
+    assert_eq!((row.identity.role, row.timing.rounds_planned), (Role::Screening, 0));
+    assert!(!row.feeds_fits());
+}
+
+#[test]
+fn a_row_without_visits_is_sealed_and_empty() {
+    let row = assemble(template(), &[]);
+    assert_eq!((row.timing.estimate_ns, row.timing.rounds_done, row.identity.role), (None, 0, Role::Fit));
+    assert!(verify_seal(&row));
+}

@@ -1,0 +1,213 @@
+//! What listeners may look at and touch: the device, the points, the records and the place in the loop.
+
+use std::sync::atomic::Ordering;
+
+use fleetcal_kernels::{BufferRole, Family};
+use fleetcal_model::row::Sample;
+
+use super::arena::Arena;
+use super::budget::Limits;
+use super::record::{PointWork, Record, Verdict, VisitState};
+use super::{HarnessError, Setting, Sink};
+use crate::device::{Device, DeviceError, RawSample};
+use crate::worker::message::Event;
+
+/// The screening round.
+pub const SCREENING_ROUND: u64 = 0;
+
+/// Where the loop is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Position {
+    /// The round.
+    pub round: u64,
+    /// Visits of this round before this one.
+    pub order: u64,
+    /// Index of the point in hand.
+    pub point: usize,
+    /// Index of the record in hand.
+    pub record: usize,
+}
+
+/// The state of a task.
+pub struct Bench<'a, D: Device> {
+    /// The device.
+    pub device: &'a mut D,
+    /// The kernels.
+    pub family: &'a dyn Family,
+    /// Task, labels, time.
+    pub setting: Setting<'a>,
+    /// Points that will be measured.
+    pub points: Vec<PointWork>,
+    /// Every (point, solution).
+    pub records: Vec<Record<D::Program>>,
+    /// Buffers of the round.
+    pub arena: Arena<D::Buffer>,
+    /// Counts in force.
+    pub limits: Limits,
+    /// The round that comes next: begins at 0 where solutions are screened, else at 1.
+    pub next_round: u64,
+    /// Time that allocating and filling took in this round, nanoseconds.
+    pub round_ns: u64,
+    /// Rows opened so far.
+    pub rows_opened: u64,
+    /// Where the loop is.
+    pub position: Position,
+    /// The visit in hand.
+    pub visit: VisitState,
+    /// Start of the task on the monotonic clock, nanoseconds.
+    pub started_ns: u64,
+    sink: &'a mut dyn Sink,
+}
+
+impl<'a, D: Device> Bench<'a, D> {
+    /// A task before anything happened.
+    pub fn new(device: &'a mut D, family: &'a dyn Family, setting: Setting<'a>, sink: &'a mut dyn Sink) -> Self {
+        let policy = &setting.task.policy;
+        let limits = Limits {
+            rounds: policy.rounds.max(1),
+            finalists: policy.finalists.max(1),
+            samples_min: policy.samples_min.max(1),
+            samples_max: policy.samples_max.max(policy.samples_min).max(1),
+        };
+        Self {
+            device,
+            family,
+            setting,
+            points: Vec::new(),
+            records: Vec::new(),
+            arena: Arena::default(),
+            limits,
+            next_round: 1,
+            round_ns: 0,
+            rows_opened: 0,
+            position: Position::default(),
+            visit: VisitState::default(),
+            started_ns: setting.clock.monotonic_ns(),
+            sink,
+        }
+    }
+
+    /// Says something.
+    ///
+    /// # Errors
+    /// [`HarnessError::Sink`].
+    pub fn say(&mut self, event: Event) -> Result<(), HarnessError> {
+        Ok(self.sink.event(event)?)
+    }
+
+    /// The point in hand.
+    pub fn point(&self) -> &PointWork {
+        &self.points[self.position.point]
+    }
+
+    /// The record in hand.
+    pub fn record(&mut self) -> &mut Record<D::Program> {
+        &mut self.records[self.position.record]
+    }
+
+    /// Whether somebody wants the task to stop.
+    pub fn interrupted(&self) -> bool {
+        self.setting.interrupt.load(Ordering::Relaxed)
+    }
+
+    /// Whether this round screens.
+    pub fn is_screening(&self) -> bool {
+        self.position.round == SCREENING_ROUND
+    }
+
+    /// Whether a record is to be visited.
+    pub fn is_wanted(&self, record: usize) -> bool {
+        let record = &self.records[record];
+        record.selected && record.verdict.is_live()
+    }
+
+    /// Indices of the records of a point that are to be visited.
+    pub fn wanted_of(&self, point: usize) -> Vec<usize> {
+        self.points[point].records.iter().copied().filter(|&record| self.is_wanted(record)).collect()
+    }
+
+    /// Gives the solution in hand up for a fault of its own.
+    pub fn spoil(&mut self, error: &DeviceError) {
+        let record = self.record();
+        tracing::debug!(solution = %record.solution, %error, "solution is invalid");
+        record.verdict = Verdict::Invalid(error.to_string());
+    }
+
+    /// Time since `started_ns` on the monotonic clock, nanoseconds.
+    pub fn since_ns(&self, started_ns: u64) -> u64 {
+        self.setting.clock.monotonic_ns().saturating_sub(started_ns)
+    }
+
+    /// Launches the solution in hand once, untimed, and notes how long it took.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn warm_up(&mut self) -> Result<(), HarnessError> {
+        let started_ns = self.setting.clock.monotonic_ns();
+        let arrays = self.arena.arrays(&self.points[self.position.point].buffers);
+        if let Some(prepared) = &self.records[self.position.record].prepared {
+            self.device.run(prepared, &arrays)?;
+        }
+        self.visit.warmup_ns = self.since_ns(started_ns);
+        Ok(())
+    }
+
+    /// Times a batch of launches of the solution in hand.
+    ///
+    /// # Errors
+    /// What the device says, or [`DeviceError::Launch`] where it took no sample.
+    pub fn time_batch(&mut self, count: u64) -> Result<Vec<RawSample>, HarnessError> {
+        let started_ns = self.setting.clock.monotonic_ns();
+        let work = &self.points[self.position.point];
+        let arrays = self.arena.arrays(&work.buffers);
+        let samples = match &self.records[self.position.record].prepared {
+            Some(prepared) => self.device.time(prepared, &arrays, count, work.flush.bytes)?,
+            None => Vec::new(),
+        };
+        let wall_ns = self.since_ns(started_ns);
+        if samples.is_empty() {
+            let what = format!("timing {}", self.records[self.position.record].solution);
+            return Err(DeviceError::Launch { what, reason: "the device returned no sample".to_owned() }.into());
+        }
+        // A simulated device takes no time of the host's, so its own sum stands in.
+        let device_ns = samples.iter().fold(0_u64, |total, sample| total.saturating_add(sample.ns));
+        self.visit.timed_ns = self.visit.timed_ns.saturating_add(wall_ns.max(device_ns));
+        let round = self.position.round;
+        self.visit.samples_ns.extend(samples.iter().map(|sample| sample.ns));
+        self.visit.samples.extend(samples.iter().map(|raw| Sample {
+            ns: raw.ns,
+            round,
+            start_ns: raw.start_ns,
+            // An interval of zero is the clock's resolution showing, not a time.
+            accepted: raw.ns > 0,
+            throttle_bits: None,
+            clock_khz: None,
+        }));
+        Ok(samples)
+    }
+
+    /// Reads elements of an array of the point in hand: those of `array` at the stride, from element `first`.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn gather(&mut self, array: usize, first: u64, elements: u64, stride: u64) -> Result<Vec<f64>, HarnessError> {
+        let mut arrays = self.arena.arrays(&self.points[self.position.point].buffers);
+        let mut view = arrays.swap_remove(array);
+        view.offset_bytes += first * view.spec.dtype.bytes();
+        view.spec.elements = elements;
+        Ok(self.device.gather(&view, stride)?)
+    }
+
+    /// Poisons the outputs of the point in hand.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn poison_outputs(&mut self) -> Result<(), HarnessError> {
+        for array in self.arena.arrays(&self.points[self.position.point].buffers) {
+            if array.spec.role == BufferRole::Output {
+                self.device.poison(&array)?;
+            }
+        }
+        Ok(())
+    }
+}

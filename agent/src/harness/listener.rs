@@ -1,0 +1,228 @@
+//! Listeners: everything the loop does beyond looping.
+
+use super::HarnessError;
+use super::bench::Bench;
+use crate::device::{Device, RawSample};
+
+/// What a hook returns. A [`crate::device::DeviceError`] that spares the context costs the solution at hand, where there
+/// is one; anything else ends the task.
+pub type HookResult = Result<(), HarnessError>;
+
+/// Something that takes part in the loop. Every method has a default that does nothing.
+///
+/// `post_*` hooks of a level run even where one of its `pre_*` hooks failed, so they take nothing for granted.
+pub trait Listener<D: Device> {
+    /// Its name in logs.
+    fn name(&self) -> &'static str;
+
+    /// Untimed launches that it wants before the timed ones of a visit.
+    fn warmups(&self, _bench: &Bench<'_, D>) -> Option<u64> {
+        None
+    }
+
+    /// Batches of timed launches that it wants at least.
+    fn syncs(&self, _bench: &Bench<'_, D>) -> Option<u64> {
+        None
+    }
+
+    /// Timed launches that it wants in the next batch.
+    fn enqueues_per_sync(&self, _bench: &Bench<'_, D>) -> Option<u64> {
+        None
+    }
+
+    /// Hears how many warm-ups there will be.
+    fn set_warmups(&mut self, _count: u64) {}
+
+    /// Hears how many batches there will be at least.
+    fn set_syncs(&mut self, _count: u64) {}
+
+    /// Hears how many launches the next batch has.
+    fn set_enqueues_per_sync(&mut self, _count: u64) {}
+
+    /// Whether it wants another round.
+    fn needs_more_rounds(&mut self, _bench: &Bench<'_, D>) -> bool {
+        false
+    }
+
+    /// Whether it wants another batch of samples in this visit.
+    fn needs_more_samples(&mut self, _bench: &mut Bench<'_, D>) -> bool {
+        false
+    }
+
+    /// A round begins.
+    fn pre_round(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        Ok(())
+    }
+
+    /// A round is over.
+    fn post_round(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        Ok(())
+    }
+
+    /// Solutions of the point in hand come next.
+    fn pre_problem(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        Ok(())
+    }
+
+    /// The next visit is to another point.
+    fn post_problem(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        Ok(())
+    }
+
+    /// The solution in hand comes next.
+    fn pre_solution(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        Ok(())
+    }
+
+    /// The solution in hand is done with for this round.
+    fn post_solution(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        Ok(())
+    }
+
+    /// A visit begins.
+    fn pre_visit(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        Ok(())
+    }
+
+    /// A visit is over.
+    fn post_visit(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        Ok(())
+    }
+
+    /// The first warm-up of a visit has run and nothing was timed yet: the place to judge results. Forward order.
+    fn validate_warmup(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        Ok(())
+    }
+
+    /// A batch of samples is complete. Forward order.
+    fn post_sync(&mut self, _bench: &mut Bench<'_, D>, _samples: &[RawSample]) -> HookResult {
+        Ok(())
+    }
+}
+
+/// How a vote went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ballot {
+    /// What was asked.
+    pub question: &'static str,
+    /// Every listener's answer, in order of registration.
+    pub votes: Vec<(&'static str, bool)>,
+}
+
+impl Ballot {
+    /// Whether any listener said yes.
+    pub fn carried(&self) -> bool {
+        self.votes.iter().any(|(_, yes)| *yes)
+    }
+}
+
+/// The listeners of a task, in order of registration, asked and told together.
+pub struct Listeners<'a, D: Device> {
+    members: Vec<Box<dyn Listener<D> + 'a>>,
+    last_ballot: Option<Ballot>,
+}
+
+/// Declares hooks that run forward, or in reverse.
+macro_rules! hooks {
+    ($($(#[$doc:meta])* $hook:ident $($reverse:ident)?;)+) => {
+        $($(#[$doc])*
+        ///
+        /// # Errors
+        /// The first error of any listener.
+        pub fn $hook(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
+            hooks!(@run self, bench, $hook $($reverse)?)
+        })+
+    };
+    (@run $self:ident, $bench:ident, $hook:ident) => {
+        $self.members.iter_mut().try_for_each(|listener| listener.$hook($bench))
+    };
+    // Every post hook runs, whatever the others said: each may have something to put back.
+    (@run $self:ident, $bench:ident, $hook:ident reverse) => {
+        $self.members.iter_mut().rev().fold(Ok(()), |outcome, listener| outcome.and(listener.$hook($bench)))
+    };
+}
+
+impl<'a, D: Device> Listeners<'a, D> {
+    /// Registers listeners.
+    pub fn new(members: Vec<Box<dyn Listener<D> + 'a>>) -> Self {
+        Self { members, last_ballot: None }
+    }
+
+    hooks! {
+        /// Before a round, forward.
+        pre_round;
+        /// After a round, in reverse.
+        post_round reverse;
+        /// Before a point, forward.
+        pre_problem;
+        /// After a point, in reverse.
+        post_problem reverse;
+        /// Before a solution, forward.
+        pre_solution;
+        /// After a solution, in reverse.
+        post_solution reverse;
+        /// Before a visit, forward.
+        pre_visit;
+        /// After a visit, in reverse.
+        post_visit reverse;
+        /// After the first warm-up, forward.
+        validate_warmup;
+    }
+
+    /// After a batch of samples, forward.
+    ///
+    /// # Errors
+    /// The first error of any listener.
+    pub fn post_sync(&mut self, bench: &mut Bench<'_, D>, samples: &[RawSample]) -> HookResult {
+        self.members.iter_mut().try_for_each(|listener| listener.post_sync(bench, samples))
+    }
+
+    /// Warm-ups of the next visit: the largest count asked for, told to all.
+    pub fn warmups(&mut self, bench: &Bench<'_, D>) -> u64 {
+        let count = self.members.iter().filter_map(|listener| listener.warmups(bench)).max().unwrap_or(0);
+        self.members.iter_mut().for_each(|listener| listener.set_warmups(count));
+        count
+    }
+
+    /// Batches of the next visit: the largest count asked for, told to all.
+    pub fn syncs(&mut self, bench: &Bench<'_, D>) -> u64 {
+        let count = self.members.iter().filter_map(|listener| listener.syncs(bench)).max().unwrap_or(0);
+        self.members.iter_mut().for_each(|listener| listener.set_syncs(count));
+        count
+    }
+
+    /// Launches of the next batch: the largest count asked for, told to all. At least one.
+    pub fn enqueues_per_sync(&mut self, bench: &Bench<'_, D>) -> u64 {
+        let count =
+            self.members.iter().filter_map(|listener| listener.enqueues_per_sync(bench)).max().unwrap_or(1).max(1);
+        self.members.iter_mut().for_each(|listener| listener.set_enqueues_per_sync(count));
+        count
+    }
+
+    /// Whether any listener wants another round. All are asked.
+    pub fn needs_more_rounds(&mut self, bench: &Bench<'_, D>) -> bool {
+        let votes =
+            self.members.iter_mut().map(|listener| (listener.name(), listener.needs_more_rounds(bench))).collect();
+        self.count_votes(Ballot { question: "another round", votes })
+    }
+
+    /// Whether any listener wants more samples of this visit. All are asked.
+    pub fn needs_more_samples(&mut self, bench: &mut Bench<'_, D>) -> bool {
+        let votes =
+            self.members.iter_mut().map(|listener| (listener.name(), listener.needs_more_samples(bench))).collect();
+        self.count_votes(Ballot { question: "more samples", votes })
+    }
+
+    /// The last vote taken.
+    pub fn last_ballot(&self) -> Option<&Ballot> {
+        self.last_ballot.as_ref()
+    }
+
+    /// Keeps a ballot and says how it went.
+    fn count_votes(&mut self, ballot: Ballot) -> bool {
+        let carried = ballot.carried();
+        tracing::trace!(question = ballot.question, votes = ?ballot.votes, carried, "voted");
+        self.last_ballot = Some(ballot);
+        carried
+    }
+}

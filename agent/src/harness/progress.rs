@@ -1,0 +1,48 @@
+//! Listener: how much there is to do, for people who wait.
+
+use super::bench::Bench;
+use super::listener::{HookResult, Listener};
+use crate::device::Device;
+use crate::worker::message::Event;
+
+/// Says how many visits there will be in all, and says it again when that changes.
+#[derive(Debug, Default)]
+pub(super) struct ProgressListener {
+    visits_done: u64,
+    said: Option<(u64, u64)>,
+}
+
+impl ProgressListener {
+    /// Says the plan where it is not what was said last. `round` is the next round.
+    fn tell<D: Device>(&mut self, bench: &mut Bench<'_, D>, next_round: u64) -> HookResult {
+        let rounds = bench.limits.rounds;
+        let per_point = |point: usize| bench.wanted_of(point).len() as u64;
+        let everything: u64 = (0..bench.points.len()).map(per_point).sum();
+        let finalists: u64 = (0..bench.points.len()).map(|point| per_point(point).min(bench.limits.finalists)).sum();
+        let to_come = match next_round {
+            super::bench::SCREENING_ROUND => everything + rounds * finalists,
+            next => (rounds + 1).saturating_sub(next) * everything,
+        };
+        let plan = (self.visits_done + to_come, rounds);
+        if self.said.replace(plan) == Some(plan) {
+            return Ok(());
+        }
+        bench.say(Event::Planned { visits: plan.0, rounds })
+    }
+}
+
+impl<D: Device> Listener<D> for ProgressListener {
+    fn name(&self) -> &'static str {
+        "progress"
+    }
+
+    fn pre_round(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
+        let round = bench.position.round;
+        self.tell(bench, round)
+    }
+
+    fn post_visit(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        self.visits_done += 1;
+        Ok(())
+    }
+}

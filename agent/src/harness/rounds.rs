@@ -1,0 +1,149 @@
+//! The loop itself: rounds > problems > solutions > visits > warm-ups, syncs, enqueues.
+
+use fleetcal_model::row::StopReason;
+
+use super::HarnessError;
+use super::bench::{Bench, Position};
+use super::listener::{HookResult, Listeners};
+use super::order::{RoundRandom, Stop};
+use super::record::{Verdict, VisitState};
+use crate::device::{Device, DeviceError};
+
+/// Runs rounds as long as any listener wants one.
+///
+/// # Errors
+/// See [`HarnessError`].
+pub(super) fn run<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D>) -> Result<(), HarnessError> {
+    stop_on_failure(bench, 0..bench.records.len())?;
+    while listeners.needs_more_rounds(bench) {
+        bench.position = Position { round: bench.next_round, ..Position::default() };
+        listeners.pre_round(bench)?;
+        let order = order(bench);
+        for stop in order {
+            problem(bench, listeners, stop)?;
+        }
+        listeners.post_round(bench)?;
+        bench.next_round += 1;
+    }
+    Ok(())
+}
+
+/// The order of the round in hand.
+fn order<D: Device>(bench: &Bench<'_, D>) -> Vec<Stop> {
+    let stops: Vec<Stop> = (0..bench.points.len())
+        .map(|point| Stop { point, records: bench.wanted_of(point) })
+        .filter(|stop| !stop.records.is_empty())
+        .collect();
+    let mut random = RoundRandom::new(bench.setting.task.seed, bench.position.round);
+    if bench.is_screening() { random.screening(stops) } else { random.measuring(&stops) }
+}
+
+/// The visits of one point that follow each other.
+fn problem<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D>, stop: Stop) -> HookResult {
+    bench.position.point = stop.point;
+    heed_interrupt(bench)?;
+    listeners.pre_problem(bench)?;
+    for record in stop.records {
+        bench.position.record = record;
+        solution(bench, listeners)?;
+        heed_interrupt(bench)?;
+        stop_on_failure(bench, std::iter::once(record))?;
+        bench.position.order += 1;
+    }
+    listeners.post_problem(bench)
+}
+
+/// Ends the task where somebody wants that.
+fn heed_interrupt<D: Device>(bench: &Bench<'_, D>) -> HookResult {
+    if bench.interrupted() { Err(HarnessError::Interrupted) } else { Ok(()) }
+}
+
+/// One solution's part of a round: one visit.
+fn solution<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D>) -> HookResult {
+    bench.visit = VisitState {
+        started_ns: bench.setting.clock.monotonic_ns(),
+        started_utc_ns: bench.setting.clock.utc_ns(),
+        ..VisitState::default()
+    };
+    let outcome = listeners.pre_solution(bench).and_then(|()| visit(bench, listeners));
+    spare_task(bench, outcome)?;
+    listeners.post_solution(bench)
+}
+
+/// One visit, its hooks included.
+fn visit<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D>) -> HookResult {
+    let outcome = listeners.pre_visit(bench).and_then(|()| launches(bench, listeners));
+    spare_task(bench, outcome)?;
+    listeners.post_visit(bench)
+}
+
+/// Warm-ups with validation after the first, then batches of timed launches.
+fn launches<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D>) -> HookResult {
+    for warmup in 0..listeners.warmups(bench) {
+        bench.warm_up()?;
+        if warmup == 0 {
+            listeners.validate_warmup(bench)?;
+            if !bench.record().verdict.is_live() {
+                return Ok(());
+            }
+        }
+    }
+    let syncs = listeners.syncs(bench);
+    let mut sync = 0;
+    loop {
+        // Asked even where the fixed count wants more: a vote that nobody hears is no vote.
+        let more = listeners.needs_more_samples(bench) || sync < syncs;
+        if !more {
+            break;
+        }
+        if bench.interrupted() {
+            bench.visit.stop_reason = Some(StopReason::Interrupted);
+            return Ok(());
+        }
+        let count = listeners.enqueues_per_sync(bench);
+        let samples = bench.time_batch(count)?;
+        listeners.post_sync(bench, &samples)?;
+        sync += 1;
+    }
+    if bench.visit.median_ns().is_none() {
+        let reason = "every timed interval was shorter than the clock can show".to_owned();
+        bench.record().verdict = Verdict::Invalid(reason);
+    }
+    Ok(())
+}
+
+/// Turns a failure that concerns only the solution in hand into its verdict; passes on what ends the task.
+fn spare_task<D: Device>(bench: &mut Bench<'_, D>, outcome: HookResult) -> HookResult {
+    match outcome {
+        Err(HarnessError::Device(error)) => match error {
+            DeviceError::Launch { .. } | DeviceError::Compile { .. } | DeviceError::OutOfMemory { .. } => {
+                bench.spoil(&error);
+                Ok(())
+            }
+            DeviceError::Lost { .. } | DeviceError::Library { .. } => Err(error.into()),
+        },
+        other => other,
+    }
+}
+
+/// Ends the task at the first failed solution, where the plan wants that.
+fn stop_on_failure<D: Device>(bench: &Bench<'_, D>, mut records: impl Iterator<Item = usize>) -> HookResult {
+    if !bench.setting.task.policy.exit_on_error {
+        return Ok(());
+    }
+    let failed = records.find_map(|index| {
+        let record = &bench.records[index];
+        match &record.verdict {
+            Verdict::Failed { reason, .. } | Verdict::Invalid(reason) => Some((record, reason.clone())),
+            Verdict::Pending | Verdict::NoCheck | Verdict::Passed(_) | Verdict::Skipped(_) => None,
+        }
+    });
+    match failed {
+        Some((record, reason)) => Err(HarnessError::FailedSolution {
+            solution: record.solution.to_string(),
+            point: bench.points[record.point].point.to_string(),
+            reason,
+        }),
+        None => Ok(()),
+    }
+}

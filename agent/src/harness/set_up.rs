@@ -1,0 +1,152 @@
+//! Before the first round: which points can be measured, and which solutions run at all.
+
+use fleetcal_kernels::BufferSpec;
+use fleetcal_model::point::{Point, Solution};
+
+use super::HarnessError;
+use super::arena::{allocated_bytes, slot_bytes};
+use super::bench::{Bench, SCREENING_ROUND};
+use super::flush::Flush;
+use super::record::{PointWork, Publication, Record, Verdict};
+use super::template::RowSource;
+use crate::device::{Device, DeviceError, Instrument};
+use crate::worker::message::Event;
+
+/// Measures the instrument, drops points that cannot be measured, prepares every solution of the others, and publishes
+/// the rows of those that do not compile.
+///
+/// # Errors
+/// A lost device, or a sink that is gone.
+pub(super) fn set_up<D: Device>(bench: &mut Bench<'_, D>) -> Result<(), HarnessError> {
+    let instrument = bench.device.instrument()?;
+    let mut points = checked_points(bench)?;
+    let free_bytes = bench.device.memory_available_bytes()?;
+    drop_too_large(bench, &mut points, free_bytes)?;
+    bench.points = points;
+    prepare(bench, &instrument)?;
+    let has_choice = (0..bench.points.len()).any(|point| bench.wanted_of(point).len() > 1);
+    bench.next_round = if has_choice { SCREENING_ROUND } else { SCREENING_ROUND + 1 };
+    bench.close_settled_rows()
+}
+
+/// The points that the family accepts; the others are said to be dropped.
+fn checked_points<D: Device>(bench: &mut Bench<'_, D>) -> Result<Vec<PointWork>, HarnessError> {
+    let mut points = Vec::new();
+    for point in &bench.setting.task.points {
+        match bench.family.check(point) {
+            Ok(()) => points.push(point_work(bench, point)),
+            Err(error) => bench.say(Event::PointDropped { point: point.clone(), reason: error.to_string() })?,
+        }
+    }
+    Ok(points)
+}
+
+/// A point with its arrays and cache rule.
+fn point_work<D: Device>(bench: &Bench<'_, D>, point: &Point) -> PointWork {
+    let facts = bench.device.facts();
+    let bytes_distinct = bench
+        .family
+        .solutions(point, facts)
+        .first()
+        .map_or(0, |solution| bench.family.counts(point, solution).bytes_distinct);
+    PointWork {
+        point: point.clone(),
+        buffers: bench.family.buffers(point),
+        flush: Flush::of(point.sweep, bytes_distinct, facts),
+        records: Vec::new(),
+    }
+}
+
+/// Bytes that these points need at once: their shared arrays and the largest flush buffer.
+fn needed_bytes<'a>(points: impl Iterator<Item = &'a PointWork> + Clone) -> u64 {
+    let flush_bytes = points.clone().filter_map(|work| work.flush.bytes).max().unwrap_or(0);
+    allocated_bytes(&slot_bytes(points.map(|work| work.buffers.as_slice()))).saturating_add(flush_bytes)
+}
+
+/// Drops points, the largest first, until the others fit in `free_bytes` together.
+pub(super) fn drop_too_large<D: Device>(
+    bench: &mut Bench<'_, D>,
+    points: &mut Vec<PointWork>,
+    free_bytes: u64,
+) -> Result<(), HarnessError> {
+    while needed_bytes(points.iter()) > free_bytes {
+        let sizes = points.iter().map(|work| needed_bytes(std::iter::once(work)));
+        let Some((largest, wanted_bytes)) = sizes.enumerate().max_by_key(|(_, bytes)| *bytes) else { break };
+        let dropped = points.remove(largest);
+        let reason = format!("needs {wanted_bytes} bytes, {free_bytes} free");
+        bench.say(Event::PointDropped { point: dropped.point, reason })?;
+    }
+    Ok(())
+}
+
+/// Prepares all solutions of all points in one call, so that the backend can compile several at once.
+fn prepare<D: Device>(bench: &mut Bench<'_, D>, instrument: &Instrument) -> Result<(), HarnessError> {
+    let facts = bench.device.facts().clone();
+    let mut work: Vec<(Point, Solution)> = Vec::new();
+    let mut point_of: Vec<usize> = Vec::new();
+    for (index, point) in bench.points.iter().map(|work| &work.point).enumerate() {
+        for solution in bench.family.solutions(point, &facts) {
+            work.push((point.clone(), solution));
+            point_of.push(index);
+        }
+    }
+    let mut prepared = bench.device.prepare(&work).into_iter();
+    for ((point, solution), index) in work.into_iter().zip(point_of) {
+        let missing = || DeviceError::Launch { what: format!("preparing {solution}"), reason: "no answer".to_owned() };
+        let (prepared, verdict) = match prepared.next().unwrap_or_else(|| Err(missing())) {
+            Ok(prepared) => (Some(prepared), Verdict::Pending),
+            Err(error @ (DeviceError::Lost { .. } | DeviceError::Library { .. })) => return Err(error.into()),
+            Err(error) => (None, Verdict::Invalid(error.to_string())),
+        };
+        let source = RowSource {
+            setting: bench.setting,
+            facts: &facts,
+            origin: bench.device.origin(),
+            clock_source: bench.device.clock_source(),
+            instrument,
+            point: &point,
+            solution: &solution,
+            flush: bench.points[index].flush,
+            counts: bench.family.counts(&point, &solution),
+            rounds_planned: bench.limits.rounds,
+        };
+        let template = source.template(prepared.as_ref());
+        bench.points[index].records.push(bench.records.len());
+        bench.records.push(Record {
+            point: index,
+            solution,
+            prepared,
+            verdict,
+            template,
+            publication: Publication::Unsaid,
+            selected: true,
+            rounds_done: 0,
+            screening_ns: None,
+            cost: None,
+        });
+    }
+    Ok(())
+}
+
+/// Makes the arena of the coming round fit by giving up the largest point still wanted, after the device said that it
+/// has not enough memory after all. `false` where no point is left to give up.
+///
+/// # Errors
+/// A sink that is gone.
+pub(super) fn give_up_largest<D: Device>(bench: &mut Bench<'_, D>, error: &DeviceError) -> Result<bool, HarnessError> {
+    let wanted = (0..bench.points.len()).filter(|&point| !bench.wanted_of(point).is_empty());
+    let bytes = |point: usize| -> u64 { bench.points[point].buffers.iter().map(BufferSpec::bytes).sum() };
+    let Some(largest) = wanted.max_by_key(|&point| bytes(point)) else { return Ok(false) };
+    let reason = error.to_string();
+    for record in bench.wanted_of(largest) {
+        let record = &mut bench.records[record];
+        record.selected = false;
+        // What earlier rounds measured stays true: such a row closes with fewer rounds than planned.
+        if record.rounds_done == 0 {
+            record.verdict = Verdict::Skipped(reason.clone());
+        }
+    }
+    let point = bench.points[largest].point.clone();
+    bench.say(Event::PointDropped { point, reason })?;
+    Ok(true)
+}

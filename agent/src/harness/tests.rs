@@ -1,0 +1,7 @@
+//! The loop on a scripted device: what is called in which order, and what is said of it.
+
+pub(crate) mod fake;
+mod hooks;
+mod limits;
+mod outcomes;
+mod procedure;
