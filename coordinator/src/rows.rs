@@ -1,0 +1,20 @@
+//! Parquet part files: the only place that writes or reads Parquet.
+//!
+//! A part is one file of rows at `DATA/rows/RUN/NAME.parquet`, in plain folders, so that DuckDB, polars and pyarrow
+//! read `rows/**/*.parquet` with no help. It is written once ([`write_part`]) and never changed. Its footer says which
+//! chunks it holds, so that a part that the journal does not name can be adopted later ([`part_chunks`]).
+
+mod part;
+mod read;
+
+pub use part::{PartError, PartInfo, write_part};
+pub use read::{ReadError, ReadReport, RowFilter, SkippedFile, part_chunks, read_part, read_parts};
+
+/// Key of the footer's metadata that holds the chunks of a part: a JSON list of their identifiers.
+pub const CHUNKS_KEY: &str = "fleetcal.chunks";
+
+/// Key of the footer's metadata that holds the version of the coordinator that wrote the part.
+pub const WRITER_VERSION_KEY: &str = "fleetcal.version";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! Reading parts back. A file that holds no rows of ours, or not all of them, is named and skipped: people put files
+//! into data folders, disks fill up, and neither is a reason to lose the rest.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+use fleetcal_model::estimate::verify_seal;
+use fleetcal_model::id::{ChunkId, RowId, RunId};
+use fleetcal_model::row::Row;
+use fleetcal_proto::rows::{RowsError, SCHEMA_VERSION_KEY, check_schema, from_batch};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
+
+use super::CHUNKS_KEY;
+
+/// A file that is no part, or no longer a whole one.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The system did not let us read it.
+    #[error("it cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// It is no Parquet file, or is cut short.
+    #[error("it is no Parquet file, or a damaged one: {0}")]
+    Parquet(#[from] ParquetError),
+    /// It is so damaged that the Parquet reader gave up on it.
+    #[error("it is damaged: the Parquet reader failed on it ({reason})")]
+    Damaged {
+        /// What the reader said.
+        reason: String,
+    },
+    /// It is a Parquet file of something else, or of another version of the row schema.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+    /// Some of its rows are not what was measured. Only these are left out.
+    #[error("{count} of its rows are not as they were sealed, the first is {first}: these rows are left out")]
+    BrokenSeals {
+        /// How many.
+        count: u64,
+        /// The first of them.
+        first: RowId,
+    },
+    /// Its footer does not say which chunks it holds.
+    #[error("its footer does not say which chunks it holds (`{CHUNKS_KEY}`): no fleetcal coordinator wrote it")]
+    NoChunks,
+}
+
+/// A file that was skipped, or of which rows were.
+#[derive(Debug)]
+pub struct SkippedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: ReadError,
+}
+
+/// What a data folder holds.
+#[derive(Debug, Default)]
+pub struct ReadReport {
+    /// Rows, file by file in the order of their paths.
+    pub rows: Vec<Row>,
+    /// Files that were skipped, and why.
+    pub skipped: Vec<SkippedFile>,
+}
+
+/// Which rows to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowFilter {
+    /// All of them.
+    All,
+    /// Those of one run.
+    Run(RunId),
+}
+
+/// Reads every `rows/**/*.parquet` of a data folder. Never fails as a whole: what cannot be read is in the report.
+pub fn read_parts(data_folder: &Path, filter: &RowFilter) -> ReadReport {
+    let rows_folder = data_folder.join("rows");
+    let folder = match filter {
+        RowFilter::All => rows_folder,
+        RowFilter::Run(run) => rows_folder.join(run.as_str()),
+    };
+    let mut report = ReadReport::default();
+    let mut files = Vec::new();
+    find_parts(&folder, &mut files, &mut report.skipped);
+    for path in files {
+        match read_part(&path) {
+            Ok(rows) => {
+                let (kept, broken) = split_by_seal(rows);
+                report.rows.extend(kept);
+                if let Some(first) = broken.first().map(|row| row.identity.row_id.clone()) {
+                    let reason = ReadError::BrokenSeals { count: broken.len() as u64, first };
+                    report.skipped.push(SkippedFile { path, reason });
+                }
+            }
+            Err(reason) => report.skipped.push(SkippedFile { path, reason }),
+        }
+    }
+    if let RowFilter::Run(run) = filter {
+        report.rows.retain(|row| row.identity.run_id == *run);
+    }
+    report
+}
+
+/// Every row of one part, whether its seal holds or not.
+///
+/// # Errors
+/// The file is unreadable, no Parquet, damaged, or of another schema; then none of its rows are given.
+pub fn read_part(path: &Path) -> Result<Vec<Row>, ReadError> {
+    let file = File::open(path)?;
+    contained(|| read_rows(file))
+}
+
+fn read_rows(file: File) -> Result<Vec<Row>, ReadError> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+    // Parquet's reader keeps the columns and leaves the metadata in the footer.
+    let version = footer_value(&builder, SCHEMA_VERSION_KEY).map(|version| (SCHEMA_VERSION_KEY.to_owned(), version));
+    let metadata: HashMap<_, _> = version.into_iter().collect();
+    let schema = Arc::new(Schema::new_with_metadata(builder.schema().fields().clone(), metadata));
+    check_schema(&schema).map_err(RowsError::from)?;
+    let mut rows = Vec::new();
+    for batch in builder.build()? {
+        let batch = batch.and_then(|batch| batch.with_schema(Arc::clone(&schema))).map_err(RowsError::from)?;
+        rows.extend(from_batch(&batch)?);
+    }
+    Ok(rows)
+}
+
+/// The chunks that a part holds, as its footer says.
+///
+/// # Errors
+/// The file is unreadable or no Parquet, or [`ReadError::NoChunks`].
+pub fn part_chunks(path: &Path) -> Result<Vec<ChunkId>, ReadError> {
+    let file = File::open(path)?;
+    contained(|| {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+        let chunks = footer_value(&builder, CHUNKS_KEY);
+        chunks.and_then(|json| serde_json::from_str(&json).ok()).ok_or(ReadError::NoChunks)
+    })
+}
+
+/// Runs the Parquet reader so that a file cannot take the coordinator down. The reader asserts what a footer claims,
+/// for example that no column begins before the file does; a flipped bit on a disk is enough to break that.
+fn contained<T>(read: impl FnOnce() -> Result<T, ReadError>) -> Result<T, ReadError> {
+    // Nothing outlives the closure but the answer, so nothing can be seen half changed.
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let reason = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(ReadError::Damaged { reason: reason.unwrap_or_else(|| "without a reason".to_owned()) })
+    })
+}
+
+/// The value of a key in the footer's metadata.
+fn footer_value(builder: &ParquetRecordBatchReaderBuilder<File>, key: &str) -> Option<String> {
+    let footer = builder.metadata().file_metadata().key_value_metadata()?;
+    footer.iter().find(|entry| entry.key == key)?.value.clone()
+}
+
+/// Rows as they were sealed (or never were), and rows that changed since.
+fn split_by_seal(rows: Vec<Row>) -> (Vec<Row>, Vec<Row>) {
+    rows.into_iter().partition(|row| row.identity.content_hash.is_empty() || verify_seal(row))
+}
+
+/// Parquet files below a folder, in the order of their paths. Links to folders are not followed, hidden files are
+/// somebody's unfinished ones.
+fn find_parts(folder: &Path, found: &mut Vec<PathBuf>, skipped: &mut Vec<SkippedFile>) {
+    let entries = match fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+        Ok(entries) => entries,
+        // No rows yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => {
+            skipped.push(SkippedFile { path: folder.to_owned(), reason: error.into() });
+            return;
+        }
+    };
+    let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
+    paths.sort();
+    for path in paths {
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let is_folder = path.is_dir() && !path.is_symlink();
+        if is_folder {
+            find_parts(&path, found, skipped);
+        } else if !hidden && path.extension().is_some_and(|extension| extension == "parquet") {
+            found.push(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_panics_is_an_error_of_its_file() {
+        let place = -1_i64;
+        let result: Result<(), _> = contained(|| panic!("column begins at {place}"));
+        let error = result.expect_err("the reader failed");
+        assert!(error.to_string().contains("failed on it (column begins at -1)"), "{error}");
+    }
+}
