@@ -1,0 +1,80 @@
+//! Workers as processes: the source that is used outside tests.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::workers::{REPORTS_WAITING, WorkerEnd, WorkerReport, WorkerSource};
+use crate::worker::message::Request;
+use crate::worker::{Worker, WorkerError};
+
+/// A worker that was told to stop may end its visit and close its rows within this; then it is killed.
+const STOP_GRACE: Duration = Duration::from_millis(500);
+
+/// Starts `PROGRAM worker`.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    /// The program.
+    pub(crate) program: PathBuf,
+}
+
+impl WorkerSource for Processes {
+    fn start(&self, request: Request, stop: CancellationToken) -> mpsc::Receiver<WorkerReport> {
+        let (reports, receiver) = mpsc::channel(REPORTS_WAITING);
+        let program = self.program.clone();
+        tokio::spawn(async move {
+            let end = follow(program, request, &stop, &reports).await;
+            // A runner that is gone asks no more.
+            let _ = reports.send(WorkerReport::Ended(end)).await;
+        });
+        receiver
+    }
+}
+
+/// Passes on what a worker says until it is gone. A worker whose runner is gone is dropped, and thereby killed.
+async fn follow(
+    program: PathBuf,
+    request: Request,
+    stop: &CancellationToken,
+    reports: &mpsc::Sender<WorkerReport>,
+) -> WorkerEnd {
+    let mut worker = match Worker::spawn(&program, &request).await {
+        Ok(worker) => worker,
+        Err(error) => return end_of(&error),
+    };
+    loop {
+        tokio::select! {
+            event = worker.next_event() => match event {
+                Ok(Some(event)) => {
+                    if reports.send(WorkerReport::Said(event)).await.is_err() {
+                        return WorkerEnd::Left;
+                    }
+                }
+                Ok(None) => return WorkerEnd::Left,
+                Err(error) => return end_of(&error),
+            },
+            () = reports.closed() => return WorkerEnd::Left,
+            () = stop.cancelled() => break,
+        }
+    }
+    match worker.stop(STOP_GRACE).await {
+        Ok(events) => {
+            for event in events {
+                let _ = reports.send(WorkerReport::Said(event)).await;
+            }
+            WorkerEnd::Left
+        }
+        Err(error) => end_of(&error),
+    }
+}
+
+fn end_of(error: &WorkerError) -> WorkerEnd {
+    match error {
+        WorkerError::Stuck { .. } => WorkerEnd::Unkillable(error.to_string()),
+        WorkerError::Spawn { .. } | WorkerError::Died { .. } | WorkerError::Frame(_) => {
+            WorkerEnd::Crashed(error.to_string())
+        }
+    }
+}

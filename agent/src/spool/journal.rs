@@ -1,0 +1,233 @@
+//! The journal of an attempt: one line of JSON for each thing that a worker said about its rows.
+//!
+//! It is flushed to the system after each visit, so that the agent's death loses nothing that was said, and to the
+//! disk at the end of each row. A last line cut short is what a death in the middle of writing leaves.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fleetcal_model::digest::Sha256Digest;
+use fleetcal_model::id::TaskId;
+use fleetcal_model::row::Row;
+use fleetcal_proto::convert::Lease;
+use serde::{Deserialize, Serialize};
+
+use super::SpoolError;
+use crate::worker::message::Visit;
+
+/// Version of the journal's format.
+const FORMAT: u64 = 1;
+
+/// A line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Entry<'a> {
+    /// The first line: whose journal it is.
+    Attempt {
+        /// Version of the format.
+        format: u64,
+        /// The task.
+        task_id: TaskId,
+        /// Attempt at it.
+        attempt: u64,
+        /// Epoch of the lease.
+        epoch: u64,
+    },
+    /// A row began.
+    Opened {
+        /// Its index.
+        row: u64,
+        /// What does not change of it.
+        template: Cow<'a, Row>,
+    },
+    /// A visit ended.
+    Visited(Cow<'a, Visit>),
+    /// A row gets no further visit.
+    Closed {
+        /// Its index.
+        row: u64,
+        /// The template with outcome and conditions.
+        template: Cow<'a, Row>,
+    },
+    /// Rows stand in a durable chunk.
+    Spooled {
+        /// Their indices.
+        rows: Vec<u64>,
+    },
+}
+
+/// How far a line must have come before the agent goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// To the system: survives the agent's death.
+    System,
+    /// To the disk: survives the machine's death.
+    Disk,
+}
+
+/// The journal of a running attempt.
+#[derive(Debug)]
+pub(crate) struct VisitJournal {
+    path: PathBuf,
+    open: Mutex<OpenFile>,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    file: File,
+    length_bytes: u64,
+}
+
+impl VisitJournal {
+    /// Begins the journal of an attempt.
+    ///
+    /// # Errors
+    /// [`SpoolError::Unwritable`].
+    pub(crate) fn create(folder: &Path, lease: &Lease) -> Result<Self, SpoolError> {
+        // The task's name comes from outside: it may hold anything, and must not choose the path.
+        let task = Sha256Digest::of(lease.task_id.as_str().as_bytes()).to_hex();
+        let path = folder.join(format!("{}-a{}-e{}.jsonl", &task[..16], lease.attempt, lease.epoch));
+        let file =
+            OpenOptions::new().create_new(true).append(true).open(&path).map_err(SpoolError::unwritable(&path))?;
+        let journal = Self { path, open: Mutex::new(OpenFile { file, length_bytes: 0 }) };
+        let attempt = Entry::Attempt {
+            format: FORMAT,
+            task_id: lease.task_id.clone(),
+            attempt: lease.attempt,
+            epoch: lease.epoch,
+        };
+        journal.append(&line(&attempt), Durability::Disk)?;
+        Ok(journal)
+    }
+
+    /// Adds a line, without blocking the caller's thread.
+    ///
+    /// # Errors
+    /// [`SpoolError::Unwritable`]; the line is then not there at all.
+    pub(crate) async fn add(self: &Arc<Self>, entry: &Entry<'_>, durability: Durability) -> Result<(), SpoolError> {
+        let (journal, line) = (Arc::clone(self), line(entry));
+        let added = tokio::task::spawn_blocking(move || journal.append(&line, durability)).await;
+        added.unwrap_or(Err(SpoolError::Closed))
+    }
+
+    /// Notes that rows stand in a durable chunk.
+    ///
+    /// # Errors
+    /// [`SpoolError::Unwritable`].
+    pub(super) fn note_spooled(&self, rows: Vec<u64>) -> Result<(), SpoolError> {
+        self.append(&line(&Entry::Spooled { rows }), Durability::Disk)
+    }
+
+    /// Removes the journal: everything in it stands in chunks.
+    pub(crate) fn remove(&self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "a finished journal cannot be removed");
+        }
+    }
+
+    fn append(&self, line: &[u8], durability: Durability) -> Result<(), SpoolError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = open.file.write_all(line).and_then(|()| match durability {
+            Durability::System => Ok(()),
+            Durability::Disk => open.file.sync_data(),
+        });
+        if let Err(source) = written {
+            // Half a line would hide those after it.
+            let length_bytes = open.length_bytes;
+            let _ = open.file.set_len(length_bytes);
+            return Err(SpoolError::Unwritable { path: self.path.clone(), source });
+        }
+        open.length_bytes += line.len() as u64;
+        Ok(())
+    }
+}
+
+fn line(entry: &Entry<'_>) -> Vec<u8> {
+    // No entry holds what JSON cannot: keys are texts, numbers that are not finite become null.
+    let mut line = serde_json::to_vec(entry).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// A row as a dead attempt left it.
+#[derive(Debug)]
+pub(super) struct LeftRow {
+    /// Its index.
+    pub(super) index: u64,
+    /// The latest template.
+    pub(super) template: Row,
+    /// Its visits.
+    pub(super) visits: Vec<Visit>,
+    /// Whether its outcome is final.
+    pub(super) closed: bool,
+}
+
+/// What a dead attempt left.
+#[derive(Debug)]
+pub(super) struct Leftover {
+    /// Its lease.
+    pub(super) lease: Lease,
+    /// Its rows, by index.
+    pub(super) rows: Vec<LeftRow>,
+    /// Rows that stand in chunks.
+    pub(super) spooled: BTreeSet<u64>,
+}
+
+/// Reads a journal up to the first line that is not whole.
+///
+/// # Errors
+/// [`SpoolError::Unreadable`], or [`SpoolError::Corrupt`] where not even the first line can be used.
+pub(super) fn read(path: &Path) -> Result<Leftover, SpoolError> {
+    let bytes = fs::read(path).map_err(SpoolError::unreadable(path))?;
+    let corrupt = |reason: &str| SpoolError::Corrupt { path: path.to_owned(), reason: reason.to_owned() };
+    let mut lines = bytes.split_inclusive(|&byte| byte == b'\n');
+    let first = lines.next().and_then(whole_entry);
+    let Some(Entry::Attempt { format: FORMAT, task_id, attempt, epoch }) = first else {
+        return Err(corrupt("it does not begin as a journal of this version does"));
+    };
+    let lease = Lease { task_id, attempt, epoch };
+    let mut left = Leftover { lease, rows: Vec::new(), spooled: BTreeSet::new() };
+    let mut lines = lines.peekable();
+    while let Some(text) = lines.next() {
+        let taken = whole_entry(text).is_some_and(|entry| left.take(entry));
+        if !taken && lines.peek().is_some() {
+            tracing::warn!(path = %path.display(), "a journal is damaged in the middle: what follows is not used");
+        }
+        if !taken {
+            break;
+        }
+    }
+    Ok(left)
+}
+
+fn whole_entry(line: &[u8]) -> Option<Entry<'static>> {
+    serde_json::from_slice(line.strip_suffix(b"\n")?).ok()
+}
+
+impl Leftover {
+    /// Whether the entry fits what came before.
+    fn take(&mut self, entry: Entry<'static>) -> bool {
+        match entry {
+            Entry::Attempt { .. } => return false,
+            Entry::Opened { row, template } => {
+                let template = template.into_owned();
+                self.rows.push(LeftRow { index: row, template, visits: Vec::new(), closed: false });
+            }
+            Entry::Visited(visit) => {
+                let visit = visit.into_owned();
+                let Some(row) = self.rows.iter_mut().find(|row| row.index == visit.row) else { return false };
+                row.visits.push(visit);
+            }
+            Entry::Closed { row, template } => {
+                let Some(row) = self.rows.iter_mut().find(|left| left.index == row) else { return false };
+                row.template = template.into_owned();
+                row.closed = true;
+            }
+            Entry::Spooled { rows } => self.spooled.extend(rows),
+        }
+        true
+    }
+}
