@@ -1,0 +1,240 @@
+//! Constants of a run: its rows read back, those that count fitted, the documents published and kept.
+//!
+//! A fit reads what is on disk and nothing else, so the constants of an old run can be made anew at any time, and a
+//! coordinator that was killed between a run's end and its fit makes them at the next start.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fleetcal_core::core::{Core, CoreConfig};
+use fleetcal_core::event::Timestamp;
+use fleetcal_model::constants::{Document, Envelope};
+use fleetcal_model::id::{RowId, RunId, TaskId};
+use fleetcal_model::row::Row;
+use fleetcal_store::FolderStore;
+use tokio::sync::{OnceCell, mpsc};
+
+use crate::clock::{Clock, SystemClock};
+use crate::driver::{Driver, DriverError};
+use crate::error::{CoordinatorError, FolderError};
+use crate::folder::Layout;
+use crate::journal::Journal;
+use crate::rows::{RowFilter, read_parts};
+use crate::views;
+
+/// Who made a document, as its envelope says.
+const CREATED_BY: &str = "fleetcal coordinator";
+
+/// The attempt of each task whose rows count.
+pub(crate) type Winners = BTreeMap<TaskId, u64>;
+
+/// Constants fitted from one run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunConstants {
+    /// One document of each device class and origin, JSON.
+    pub documents: Vec<String>,
+    /// What was left out or could not be kept, in sentences.
+    pub problems: Vec<String>,
+}
+
+/// Fits a run from the data folder alone; a coordinator may be working on it meanwhile. Publishes nothing.
+///
+/// # Errors
+/// The journal cannot be read, or names no such run. Files that cannot be read are no error: they are among the
+/// problems.
+pub fn fit_folder(data_folder: &Path, run: &RunId) -> Result<RunConstants, CoordinatorError> {
+    let layout = Layout::new(data_folder);
+    let journal = Journal::open_for_reading(&layout.journal())?;
+    // No lease is granted here: their length does not matter.
+    let mut core = Core::new(CoreConfig::default());
+    journal.replay(|now, event| core.replay(now, event))?;
+    let winners = views::winners(&core, run)
+        .ok_or_else(|| CoordinatorError::NoSuchRun { run: run.clone(), folder: data_folder.to_owned() })?;
+    let fitted = fit(&layout, run, &winners, SystemClock::start().now());
+    Ok(RunConstants {
+        documents: fitted.documents.iter().map(|(_, json)| json.clone()).collect(),
+        problems: fitted.problems,
+    })
+}
+
+/// The constants of one run, made at most once.
+#[derive(Default)]
+struct Made {
+    constants: OnceCell<Arc<RunConstants>>,
+    /// Whether the run has just ended: published whatever was published of it before, for it may have been resumed.
+    just_ended: bool,
+}
+
+/// Runs that have ended, handed from the driver to [`Fits`]. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct EndedRuns {
+    made: Arc<Mutex<HashMap<RunId, Arc<Made>>>>,
+    runs: mpsc::UnboundedSender<RunId>,
+}
+
+impl EndedRuns {
+    /// None yet; and where they come out.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<RunId>) {
+        let (runs, ended) = mpsc::unbounded_channel();
+        (Self { made: Arc::default(), runs }, ended)
+    }
+
+    /// A run has ended: what was made of it before, if it had ended and was resumed, no longer counts.
+    pub(crate) fn add(&self, run: &RunId) {
+        let made = Made { just_ended: true, ..Made::default() };
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(run.clone(), Arc::new(made));
+        self.again(run);
+    }
+
+    /// A run that ended before a restart: its constants are made, and published if they never were.
+    pub(crate) fn again(&self, run: &RunId) {
+        // An error means that the coordinator stops; the run is fitted at the next start.
+        let _ = self.runs.send(run.clone());
+    }
+
+    fn made(&self, run: &RunId) -> Arc<Made> {
+        Arc::clone(self.made.lock().unwrap_or_else(PoisonError::into_inner).entry(run.clone()).or_default())
+    }
+}
+
+/// Fits runs as they end or are asked for, each once at a time.
+pub(crate) struct Fits {
+    layout: Layout,
+    driver: Driver,
+    clock: Arc<dyn Clock>,
+    ended: EndedRuns,
+}
+
+impl Fits {
+    /// Fits the runs that `ended` holds, and reads their rows from the folder.
+    pub(crate) fn new(layout: Layout, driver: Driver, clock: Arc<dyn Clock>, ended: EndedRuns) -> Arc<Self> {
+        Arc::new(Self { layout, driver, clock, ended })
+    }
+
+    /// The constants of a run that has ended, published if they never were.
+    ///
+    /// # Errors
+    /// The coordinator stops.
+    pub(crate) async fn of(self: &Arc<Self>, run: &RunId) -> Result<Arc<RunConstants>, DriverError> {
+        let made = self.ended.made(run);
+        let (fits, run) = (Arc::clone(self), run.clone());
+        // On a task of its own: who asked may go, and others wait for the same.
+        let making = tokio::spawn(async move {
+            let just_ended = made.just_ended;
+            made.constants.get_or_try_init(|| fits.make(run, just_ended)).await.cloned()
+        });
+        making.await.map_err(|error| DriverError::Failed(format!("fitting stopped: {error}")))?
+    }
+
+    /// Makes the constants of runs as they end, until nobody is left to name any.
+    pub(crate) async fn make_all(self: Arc<Self>, mut ended: mpsc::UnboundedReceiver<RunId>) {
+        while let Some(run) = ended.recv().await {
+            match self.of(&run).await {
+                Ok(made) => {
+                    tracing::info!(%run, documents = made.documents.len(), problems = made.problems.len(), "run fitted");
+                }
+                Err(error) => tracing::warn!(%run, %error, "the run is fitted at the next start"),
+            }
+        }
+    }
+
+    async fn make(&self, run: RunId, just_ended: bool) -> Result<Arc<RunConstants>, DriverError> {
+        let wanted = run.clone();
+        let winners = self.driver.read(move |view| views::winners(view.core, &wanted)).await?.unwrap_or_default();
+        let (layout, now) = (self.layout.clone(), self.clock.now());
+        let made = tokio::task::spawn_blocking(move || make(&layout, &run, &winners, now, just_ended)).await;
+        made.map(Arc::new).map_err(|error| DriverError::Failed(format!("fitting stopped: {error}")))
+    }
+}
+
+/// Documents with their JSON, and what is to be said of them.
+struct Fitted {
+    documents: Vec<(Document, String)>,
+    problems: Vec<String>,
+}
+
+/// Fits a run; publishes and keeps the documents if it has just ended, or they never were. What cannot be kept is a problem of the
+/// run, no failure: the documents are there, and are kept at the next start.
+fn make(layout: &Layout, run: &RunId, winners: &Winners, now: Timestamp, just_ended: bool) -> RunConstants {
+    let Fitted { documents, mut problems } = fit(layout, run, winners, now);
+    if (just_ended || !layout.run_constants(run).exists())
+        && let Err(error) = publish(layout, run, &documents)
+    {
+        tracing::error!(%run, %error, "constants could not be published");
+        problems.push(error.to_string());
+    }
+    RunConstants { documents: documents.into_iter().map(|(_, json)| json).collect(), problems }
+}
+
+/// Reads a run's rows and fits those of the attempts that count.
+fn fit(layout: &Layout, run: &RunId, winners: &Winners, now: Timestamp) -> Fitted {
+    let report = read_parts(layout.root(), &RowFilter::Run(run.clone()));
+    let mut problems = Vec::new();
+    for skipped in report.skipped {
+        let problem = format!("{} was skipped: {}", skipped.path.display(), skipped.reason);
+        tracing::warn!(%run, "{problem}");
+        problems.push(problem);
+    }
+    let rows = rows_that_count(report.rows, winners, &mut problems);
+    let envelope = Envelope {
+        created_utc_ns: now.0,
+        created_by: CREATED_BY.to_owned(),
+        run_id: run.clone(),
+        coordinator_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let mut documents = Vec::new();
+    for document in Document::fit(&rows, &envelope) {
+        match document.to_json() {
+            Ok(json) => documents.push((document, json)),
+            Err(error) => problems.push(format!("the constants of {}: {error}", document.body.class_slug)),
+        }
+    }
+    Fitted { documents, problems }
+}
+
+/// Rows of winning attempts, each once. Rows of superseded attempts are kept, and feed nothing; a row that is there
+/// twice is in a file that somebody copied into the folder.
+fn rows_that_count(rows: Vec<Row>, winners: &Winners, problems: &mut Vec<String>) -> Vec<Row> {
+    let wins = |row: &Row| winners.get(&row.identity.task_id) == Some(&row.identity.attempt);
+    let mut seen: BTreeSet<RowId> = BTreeSet::new();
+    let mut twice = 0_u64;
+    let mut counted = Vec::new();
+    for row in rows.into_iter().filter(wins) {
+        if seen.insert(row.identity.row_id.clone()) {
+            counted.push(row);
+        } else {
+            twice += 1;
+        }
+    }
+    if twice > 0 {
+        problems.push(format!("{twice} rows are in the data folder twice, and were counted once: was a part copied?"));
+    }
+    counted
+}
+
+/// Publishes documents to the folder store, then keeps them by their run: what is kept was published.
+fn publish(layout: &Layout, run: &RunId, documents: &[(Document, String)]) -> Result<(), CoordinatorError> {
+    let failed = |reason: String| CoordinatorError::Constants { run: run.clone(), reason };
+    let store = FolderStore::open(&layout.constants()).map_err(|error| failed(error.to_string()))?;
+    for (document, _) in documents {
+        store.publish(document).map_err(|error| failed(error.to_string()))?;
+    }
+    let texts: Vec<&str> = documents.iter().map(|(_, json)| json.trim_end()).collect();
+    let kept = layout.run_constants(run);
+    keep(&kept, &format!("[{}]\n", texts.join(",\n"))).map_err(|error| failed(error.to_string()))
+}
+
+/// Writes a file whole or not at all.
+fn keep(path: &Path, text: &str) -> Result<(), FolderError> {
+    let failed = |source| FolderError::at(path, source);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(failed)?;
+    }
+    let temporary = path.with_extension("json.tmp");
+    let written =
+        File::create(&temporary).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+    written.and_then(|()| fs::rename(&temporary, path)).map_err(failed)
+}
