@@ -1,1 +1,7 @@
-//! 
+//! Tests that span crates. Nobody imports this crate.
+//!
+//! - `tests/architecture.rs`: what may import what, how long files may be, and that the documents name what is there.
+//! - `tests/cluster.rs`: coordinator and agents as real processes, killed and restarted.
+//! - `tests/cli.rs`: the binary through its front door.
+
+pub mod processes;

@@ -1,0 +1,251 @@
+//! The command line. Settings come from flags, then from the environment (`FLEETCAL_*`), then from defaults.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fleetcal_agent::device::sim::SimSpec;
+use fleetcal_model::device::Backend;
+
+/// Address that coordinators listen on and that everybody else calls, unless told otherwise.
+pub(crate) const DEFAULT_PORT: &str = "127.0.0.1:7600";
+
+/// Calibrates heterogeneous GPU fleets: measured constants of a performance model, per device class.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, propagate_version = true)]
+#[command(after_help = "Example:\n  fleetcal calibrate --plan quick\n\nExit codes: 0 done, 1 internal fault, \
+                        2 usage, 3 plan, 4 unknown device or run,\n5 data folder, 6 network, 7 protocol version, \
+                        8 not everything was measured, 130 interrupted.")]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measure this machine: the whole job, from finding devices to constants.
+    #[command(after_help = "Examples:\n  fleetcal calibrate\n  fleetcal calibrate --plan standard --device \
+                            backend=cuda\n  fleetcal calibrate --resume RUN")]
+    Calibrate(CalibrateArguments),
+    /// Run the coordinator of a fleet.
+    #[command(after_help = "Example:\n  fleetcal coordinator --data /var/lib/fleetcal")]
+    Coordinator(CoordinatorArguments),
+    /// Run the agent of this node. It may start before the coordinator, and outlives its restarts.
+    #[command(after_help = "Example:\n  fleetcal agent --coordinator http://127.0.0.1:7600 --data \
+                            /var/lib/fleetcal-agent")]
+    Agent(AgentArguments),
+    /// Submit a plan to a coordinator, and watch it to its end.
+    #[command(after_help = "Example:\n  fleetcal run standard")]
+    Run(RunArguments),
+    /// Cancel a run: its devices are free within seconds, what was measured stays.
+    Cancel(CancelArguments),
+    /// Show runs, agents and tasks.
+    #[command(after_help = "Example:\n  fleetcal status --watch")]
+    Status(StatusArguments),
+    /// Show devices: those of a fleet, or with `--local` those of this machine.
+    #[command(after_help = "Example:\n  fleetcal devices --local")]
+    Devices(DevicesArguments),
+    /// Look at plans. Touches no device and no coordinator.
+    #[command(subcommand)]
+    Plan(PlanCommand),
+    /// Drive devices for the agent, over pipes.
+    #[command(hide = true)]
+    Worker,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// The format of what is printed.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArguments {
+    /// Format of what is printed on standard output.
+    #[arg(long, value_enum, default_value = "table", env = "FLEETCAL_OUTPUT")]
+    pub(crate) output: Output,
+}
+
+/// Which devices a node offers.
+#[derive(Debug, Args)]
+pub(crate) struct NodeArguments {
+    /// Make simulated devices: `2`, or `2,seed=7,pace=0.1`. Their rows say `simulated`.
+    #[arg(long, value_name = "SPEC", default_value_t, env = "FLEETCAL_SIM")]
+    pub(crate) sim: SimSpec,
+    /// Offer only devices of this backend; may be given several times.
+    #[arg(long = "backend", value_name = "BACKEND", value_parser = parse_backend)]
+    pub(crate) backends: Vec<Backend>,
+    /// Label of this node; its host name where not given.
+    #[arg(long, env = "FLEETCAL_NODE")]
+    pub(crate) node: Option<String>,
+    /// Label of this node's rack.
+    #[arg(long, env = "FLEETCAL_RACK")]
+    pub(crate) rack: Option<String>,
+}
+
+/// How to reach a coordinator.
+#[derive(Debug, Args)]
+pub(crate) struct ClientArguments {
+    /// The coordinator.
+    #[arg(long, value_name = "URL", default_value = concat_url(), env = "FLEETCAL_COORDINATOR")]
+    pub(crate) coordinator: String,
+    /// How long to wait for a coordinator that is not there, seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(crate) wait: u64,
+}
+
+impl ClientArguments {
+    /// How long to wait for the coordinator.
+    pub(crate) fn wait(&self) -> Duration {
+        Duration::from_secs(self.wait)
+    }
+}
+
+const fn concat_url() -> &'static str {
+    "http://127.0.0.1:7600"
+}
+
+/// `fleetcal calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArguments {
+    /// A built-in plan (`quick`, `standard`) or a plan file.
+    #[arg(long, default_value = "quick", value_name = "PLAN")]
+    pub(crate) plan: String,
+    /// Measure only devices that match: a class, vendor, backend or UUID, or `key=value`; may be given several times.
+    #[arg(long = "device", value_name = "SELECTOR")]
+    pub(crate) devices: Vec<String>,
+    /// Go on with a run that was cut short.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "devices"])]
+    pub(crate) resume: Option<String>,
+    /// Folder for rows, journal and constants.
+    #[arg(long, default_value = "./fleetcal-data", value_name = "FOLDER", env = "FLEETCAL_DATA")]
+    pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) node: NodeArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// `fleetcal coordinator`.
+#[derive(Debug, Args)]
+pub(crate) struct CoordinatorArguments {
+    /// Address to listen on. Only loopback addresses, until transport security is there.
+    #[arg(long, default_value = DEFAULT_PORT, value_name = "ADDRESS", env = "FLEETCAL_LISTEN")]
+    pub(crate) listen: SocketAddr,
+    /// Folder for rows, journal and constants.
+    #[arg(long, default_value = "./fleetcal-data", value_name = "FOLDER", env = "FLEETCAL_DATA")]
+    pub(crate) data: PathBuf,
+    /// How long a lease lasts without a heartbeat, seconds.
+    #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) lease: u64,
+}
+
+/// `fleetcal agent`.
+#[derive(Debug, Args)]
+pub(crate) struct AgentArguments {
+    /// The coordinator.
+    #[arg(long, value_name = "URL", default_value = concat_url(), env = "FLEETCAL_COORDINATOR")]
+    pub(crate) coordinator: String,
+    /// Folder for the agent's identity and for rows on their way.
+    #[arg(long, default_value = "./fleetcal-agent", value_name = "FOLDER", env = "FLEETCAL_AGENT_DATA")]
+    pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) node: NodeArguments,
+}
+
+/// `fleetcal run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// A built-in plan (`quick`, `standard`) or a plan file.
+    #[arg(value_name = "PLAN", required_unless_present = "resume")]
+    pub(crate) plan: Option<String>,
+    /// Go on with a run that was cut short.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "devices"])]
+    pub(crate) resume: Option<String>,
+    /// Measure only devices that match; may be given several times.
+    #[arg(long = "device", value_name = "SELECTOR")]
+    pub(crate) devices: Vec<String>,
+    /// Print the run and return, without watching it.
+    #[arg(long)]
+    pub(crate) detach: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// `fleetcal cancel`.
+#[derive(Debug, Args)]
+pub(crate) struct CancelArguments {
+    /// The run.
+    pub(crate) run: String,
+    /// Why; kept with the run.
+    #[arg(long, default_value = "cancelled by a user")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) client: ClientArguments,
+}
+
+/// `fleetcal status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {
+    /// Show it anew every second, until interrupted.
+    #[arg(long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// `fleetcal devices`.
+#[derive(Debug, Args)]
+pub(crate) struct DevicesArguments {
+    /// Look at this machine, without a coordinator.
+    #[arg(long)]
+    pub(crate) local: bool,
+    /// Folder whose identity names `cpu` and `sim` devices, with `--local`.
+    #[arg(long, default_value = "./fleetcal-data", value_name = "FOLDER", env = "FLEETCAL_DATA")]
+    pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) node: NodeArguments,
+    #[command(flatten)]
+    pub(crate) client: ClientArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// `fleetcal plan`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanCommand {
+    /// Say whether a plan is right, and if not, where it is wrong.
+    Check(PlanArguments),
+    /// Show every task of a plan.
+    Show(PlanArguments),
+    /// Show what a plan costs, in device-minutes per class.
+    Estimate(PlanArguments),
+}
+
+/// A plan, and the devices to plan for.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    /// A built-in plan (`quick`, `standard`) or a plan file.
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: String,
+    /// Plan for these devices instead of this processor: a JSON file as `fleetcal devices --output json` writes it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) devices: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+fn parse_backend(text: &str) -> Result<Backend, String> {
+    text.parse::<Backend>().map_err(|error| error.to_string())
+}

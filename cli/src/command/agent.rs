@@ -1,0 +1,34 @@
+//! `fleetcal agent`: the service that drives this node's devices.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use fleetcal_agent::AgentConfig;
+
+use crate::args::{AgentArguments, NodeArguments};
+use crate::failure::Failure;
+use crate::stop;
+
+pub(super) async fn run(arguments: AgentArguments) -> Result<ExitCode, Failure> {
+    let stop = stop::on_signal()?;
+    let config = config(arguments.coordinator, arguments.data, &arguments.node)?;
+    fleetcal_agent::run(config, stop).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What an agent needs to know, from the flags that every node has.
+///
+/// # Errors
+/// The path of the running program cannot be told.
+pub(super) fn config(coordinator: String, data_folder: PathBuf, node: &NodeArguments) -> Result<AgentConfig, Failure> {
+    Ok(AgentConfig {
+        coordinator,
+        data_folder,
+        node: node.node.clone(),
+        rack: node.rack.clone(),
+        sim: node.sim.clone(),
+        backends: (!node.backends.is_empty()).then(|| node.backends.clone()),
+        worker_program: std::env::current_exe().map_err(Failure::internal)?,
+        token: None,
+    })
+}

@@ -1,0 +1,76 @@
+//! Constants documents.
+
+#![allow(clippy::print_stdout)]
+
+use fleetcal_model::constants::{Constant, Document, Scope};
+use fleetcal_model::row::Origin;
+
+use super::{note, print_table, say, table};
+
+/// Documents as tables, one a class.
+pub(crate) fn constants(documents: &[Document]) {
+    for document in documents {
+        let body = &document.body;
+        println!("\n{} ({} rows, class {})", body.class_slug, body.rows_total, body.class_id);
+        if body.origin != Origin::Measured {
+            println!("These numbers are {}: they say nothing about a real device.", body.origin);
+        }
+        let mut shown = table(&["CONSTANT", "CONDITION", "VALUE", "95% INTERVAL", "VERDICT", "SHOWN BY"]);
+        for constant in &body.constants {
+            shown.add_row([
+                constant.name.clone(),
+                condition(constant),
+                constant.value.map(|value| constant.unit.show(value)).unwrap_or_default(),
+                interval(constant),
+                constant.verdict.to_string(),
+                basis(constant),
+            ]);
+        }
+        print_table(&shown, "no constants: no row can feed a fit");
+        if let Some(Scope::Device(device)) = body.constants.first().map(|constant| &constant.scope) {
+            say(&format!("one device stands behind these constants: they are those of {device}"));
+        }
+        if body.rows_cut_short > 0 {
+            note(&format!("{} rows were cut short, and feed the fits as far as they go", body.rows_cut_short));
+        }
+        if !body.rejected_rows.is_empty() {
+            note(&format!("{} rows feed no constant; the document lists them with reasons", body.rejected_rows.len()));
+        }
+    }
+    if documents.is_empty() {
+        println!("no constants: nothing was measured");
+    }
+}
+
+/// Documents as one JSON array, exactly as they were published.
+pub(crate) fn documents_json(documents: &[String]) {
+    println!("[{}]", documents.join(","));
+}
+
+fn condition(constant: &Constant) -> String {
+    let words: Vec<_> = constant.condition.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if words.is_empty() { "any".to_owned() } else { words.join(" ") }
+}
+
+/// The constant's interval; for a demonstrated maximum, that of the row that shows it, in brackets.
+fn interval(constant: &Constant) -> String {
+    let unit = constant.unit;
+    let written = |low: f64, high: f64| format!("{} to {}", unit.show(low), unit.show(high));
+    match (&constant.interval, constant.witness.as_ref().and_then(|witness| witness.interval)) {
+        (Some(interval), _) => written(interval.low, interval.high),
+        (None, Some(row)) => format!("[row: {}]", written(row.low, row.high)),
+        (None, None) => constant.interval_method.map(|method| method.to_string()).unwrap_or_default(),
+    }
+}
+
+/// What the value rests on, or why there is none.
+fn basis(constant: &Constant) -> String {
+    match (&constant.reason, &constant.witness) {
+        (Some(reason), _) => reason.clone(),
+        (None, Some(witness)) => format!("{} {}", witness.point, witness.solution),
+        (None, None) => format!(
+            "{} of {} points, {} of {} devices",
+            constant.points_used, constant.points_total, constant.devices_used, constant.devices_total
+        ),
+    }
+}

@@ -1,0 +1,86 @@
+//! Plans: what is in them, and what they cost.
+
+#![allow(clippy::print_stdout)]
+
+use fleetcal_core::plan::{ClassEstimate, FleetDevice, Plan, Planned, PlannedTask};
+
+use fleetcal_model::units::Seconds;
+
+use super::{note, print_json, print_table, table};
+use crate::args::Output;
+use crate::failure::Failure;
+
+/// A plan that is right.
+pub(crate) fn plan_check(plan: &Plan, output: Output) -> Result<(), Failure> {
+    match output {
+        Output::Table => {
+            println!("{}: the plan is right ({} sweeps, digest {})", plan.name, plan.sweeps.len(), plan.digest())
+        }
+        Output::Json => print_json(&serde_json::json!({ "name": plan.name, "digest": plan.digest() }))?,
+    }
+    Ok(())
+}
+
+/// Every task, and every point of it.
+pub(crate) fn plan_show(planned: &Planned, devices: &[FleetDevice], output: Output) -> Result<(), Failure> {
+    let class = |task: &PlannedTask| {
+        let device = devices.iter().find(|device| device.facts.uuid == task.device);
+        device.map(|device| device.facts.class_key().slug()).unwrap_or_default()
+    };
+    if output == Output::Json {
+        let tasks: Vec<_> = planned
+            .tasks
+            .iter()
+            .map(|task| {
+                serde_json::json!({
+                    "task_id": task.id, "title": task.title, "device_uuid": task.device, "class": class(task),
+                    "estimate_ns": task.estimate_ns, "points": task.points,
+                })
+            })
+            .collect();
+        return print_json(&serde_json::json!({ "tasks": tasks, "notes": planned.notes }));
+    }
+    for task in &planned.tasks {
+        println!(
+            "{} on {} ({}), about {}",
+            task.title,
+            task.device,
+            class(task),
+            Seconds::from_ns(task.estimate_ns as f64)
+        );
+        task.points.iter().for_each(|point| println!("  {point}"));
+    }
+    if planned.tasks.is_empty() {
+        println!("no tasks: the plan's selectors mean none of these devices, or nothing fits into their memory");
+    }
+    planned.notes.iter().for_each(|text| note(text));
+    Ok(())
+}
+
+/// What the plan costs each class.
+pub(crate) fn plan_estimate(estimates: &[ClassEstimate], notes: &[String], output: Output) -> Result<(), Failure> {
+    if output == Output::Json {
+        let classes: Vec<_> = estimates
+            .iter()
+            .map(|estimate| {
+                serde_json::json!({
+                    "class_id": estimate.class, "class": estimate.class_slug, "devices": estimate.devices,
+                    "tasks": estimate.tasks, "device_minutes": estimate.device_minutes,
+                })
+            })
+            .collect();
+        return print_json(&serde_json::json!({ "classes": classes, "notes": notes }));
+    }
+    let mut shown = table(&["CLASS", "DEVICES", "TASKS", "DEVICE-MINUTES"]);
+    for estimate in estimates {
+        shown.add_row([
+            estimate.class_slug.clone(),
+            estimate.devices.to_string(),
+            estimate.tasks.to_string(),
+            format!("{:.1}", estimate.device_minutes),
+        ]);
+    }
+    print_table(&shown, "nothing: the plan's selectors mean none of these devices");
+    notes.iter().for_each(|text| note(text));
+    Ok(())
+}

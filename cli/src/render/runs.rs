@@ -1,0 +1,150 @@
+//! Runs, agents and tasks.
+
+#![allow(clippy::print_stdout)]
+
+use fleetcal_proto::v1::{RunState, RunStatus, StatusResponse, SubmitResponse, TaskState};
+
+use super::{note, print_table, say, table};
+
+/// What was submitted, and what it will cost.
+pub(crate) fn submitted(response: &SubmitResponse) {
+    say(&format!("run {}: {} tasks", response.run_id, response.tasks));
+    for estimate in &response.estimates {
+        say(&format!(
+            "estimate: {:.1} device-minutes for {} device(s) of {}, {} tasks",
+            estimate.device_minutes, estimate.devices, estimate.class_slug, estimate.tasks
+        ));
+    }
+    response.notes.iter().for_each(|text| note(text));
+}
+
+/// The run's identity alone, for scripts.
+pub(crate) fn run_id_json(run: &str) {
+    println!("{}", serde_json::json!({ "run_id": run }));
+}
+
+/// One line about a run that ended.
+pub(crate) fn run_summary(status: &RunStatus) {
+    let mut sentence = format!("run {}: {} of {} tasks done", status.run_id, status.done, status.tasks);
+    for (count, what) in
+        [(status.failed, "failed"), (status.set_aside, "set aside"), (status.pending + status.leased, "not reached")]
+    {
+        if count > 0 {
+            sentence.push_str(&format!(", {count} {what}"));
+        }
+    }
+    say(&format!("{sentence}, {} rows", status.rows));
+}
+
+/// Everything, on one page; the screen is cleared first where it is shown again and again.
+pub(crate) fn status(status: &StatusResponse, clear: bool) {
+    if clear {
+        print!("\u{1b}[2J\u{1b}[H");
+    }
+    println!("coordinator {}", status.coordinator_version);
+    let mut runs = table(&["RUN", "PLAN", "STATE", "DONE", "LEASED", "PENDING", "FAILED", "SET ASIDE", "ROWS"]);
+    for run in &status.runs {
+        runs.add_row([
+            run.run_id.clone(),
+            run.plan_name.clone(),
+            run_state(run.state()).to_owned(),
+            format!("{}/{}", run.done, run.tasks),
+            run.leased.to_string(),
+            run.pending.to_string(),
+            run.failed.to_string(),
+            run.set_aside.to_string(),
+            run.rows.to_string(),
+        ]);
+    }
+    println!();
+    print_table(&runs, "no runs yet");
+    let mut agents = table(&["AGENT", "NODE", "HOST", "STATE", "DEVICES", "BUSY", "VERSION"]);
+    for agent in &status.agents {
+        agents.add_row([
+            agent.agent_id.clone(),
+            agent.node.clone(),
+            agent.host.clone(),
+            if agent.connected { "connected" } else { "away" }.to_owned(),
+            agent.devices.to_string(),
+            agent.busy_devices.to_string(),
+            agent.agent_version.clone(),
+        ]);
+    }
+    println!();
+    print_table(&agents, "no agents yet");
+    let mut tasks = table(&["TASK", "STATE", "ATTEMPT", "AGENT", "REASON"]);
+    for task in &status.tasks {
+        tasks.add_row([
+            if task.title.is_empty() { task.task_id.clone() } else { task.title.clone() },
+            task_state(task.state()).to_owned(),
+            task.attempt.to_string(),
+            task.agent_id.clone(),
+            task.reason.clone(),
+        ]);
+    }
+    println!();
+    print_table(&tasks, "no tasks");
+}
+
+/// Everything, as one line of JSON.
+pub(crate) fn status_json(status: &StatusResponse) {
+    let runs: Vec<_> = status
+        .runs
+        .iter()
+        .map(|run| {
+            serde_json::json!({
+                "run_id": run.run_id, "plan": run.plan_name, "state": run_state(run.state()), "tasks": run.tasks,
+                "pending": run.pending, "leased": run.leased, "done": run.done, "failed": run.failed,
+                "set_aside": run.set_aside, "rows": run.rows, "submitted_utc_ns": run.submitted_utc_ns,
+            })
+        })
+        .collect();
+    let agents: Vec<_> = status
+        .agents
+        .iter()
+        .map(|agent| {
+            serde_json::json!({
+                "agent_id": agent.agent_id, "node": agent.node, "host": agent.host, "connected": agent.connected,
+                "version": agent.agent_version, "devices": agent.devices, "busy_devices": agent.busy_devices,
+                "backend_notes": agent.backend_notes,
+            })
+        })
+        .collect();
+    let tasks: Vec<_> = status
+        .tasks
+        .iter()
+        .map(|task| {
+            serde_json::json!({
+                "task_id": task.task_id, "title": task.title, "state": task_state(task.state()),
+                "attempt": task.attempt, "agent_id": task.agent_id, "device_uuid": task.device_uuid,
+                "reason": task.reason,
+            })
+        })
+        .collect();
+    println!(
+        "{}",
+        serde_json::json!({
+            "coordinator_version": status.coordinator_version, "runs": runs, "agents": agents, "tasks": tasks,
+        })
+    );
+}
+
+fn run_state(state: RunState) -> &'static str {
+    match state {
+        RunState::Active => "active",
+        RunState::Ended => "ended",
+        RunState::Cancelled => "cancelled",
+        RunState::Unspecified => "unknown",
+    }
+}
+
+fn task_state(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Pending => "pending",
+        TaskState::Leased => "leased",
+        TaskState::Done => "done",
+        TaskState::Failed => "failed",
+        TaskState::SetAside => "set aside",
+        TaskState::Unspecified => "unknown",
+    }
+}

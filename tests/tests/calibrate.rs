@@ -1,0 +1,103 @@
+//! The whole job on one machine, through the front door.
+
+use std::path::Path;
+
+use fleetcal_coordinator::rows::{RowFilter, read_parts};
+use fleetcal_tests::processes::{Background, fleetcal, output, workspace_root};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn plan(name: &str) -> String {
+    workspace_root().join("tests/plans").join(name).display().to_string()
+}
+
+fn json(stdout: &[u8]) -> Value {
+    serde_json::from_slice(stdout)
+        .unwrap_or_else(|error| panic!("{error}: standard output was\n{}", String::from_utf8_lossy(stdout)))
+}
+
+fn constant<'a>(document: &'a Value, name: &str, kernel: &str, dtype: &str) -> &'a Value {
+    let constants = document["body"]["constants"].as_array().expect("a document has constants");
+    constants
+        .iter()
+        .find(|constant| {
+            constant["name"] == name
+                && constant["condition"]["kernel"] == kernel
+                && constant["condition"]["dtype"] == dtype
+        })
+        .unwrap_or_else(|| panic!("no {name} of {kernel} {dtype} in {document:#}"))
+}
+
+#[test]
+fn simulated_devices_give_the_constants_they_were_made_with() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let ended = output(&[
+        "calibrate", "--plan", &plan("smoke.toml"), "--backend", "sim", "--sim", "4", "--data", &folder, "--output",
+        "json",
+    ]);
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let documents = json(&ended.stdout);
+    assert_eq!(documents.as_array().map(Vec::len), Some(1), "four devices of one class give one document");
+    assert_eq!(documents[0]["body"]["origin"], "simulated", "simulated rows must say so");
+    let floor = constant(&documents[0], "memory_bandwidth", "triad", "f32");
+    assert_eq!(floor["verdict"], "measured");
+    let truth = fleetcal_agent::device::sim::SimModel::default().constants().memory_bandwidth;
+    let value = floor["value"].as_f64().expect("a measured constant has a value");
+    assert!((value / truth - 1.0).abs() < 0.02, "{value} B/s were found, {truth} B/s are true");
+    assert!(has_file(data.path(), "constants", ".json"), "no constants were left as JSON");
+    assert!(has_file(data.path(), "rows", ".parquet"), "no rows were left as Parquet");
+}
+
+fn has_file(data: &Path, folder: &str, ending: &str) -> bool {
+    fn walk(folder: &Path, ending: &str) -> bool {
+        std::fs::read_dir(folder).is_ok_and(|entries| {
+            entries.flatten().any(|entry| {
+                let path = entry.path();
+                if path.is_dir() { walk(&path, ending) } else { path.display().to_string().ends_with(ending) }
+            })
+        })
+    }
+    walk(&data.join(folder), ending)
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_measured_and_can_go_on() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let mut first = Background::start(fleetcal(&[
+        "calibrate", "--plan", &plan("slow.toml"), "--backend", "sim", "--sim", "1,visit_ms=50", "--data", &folder,
+    ]));
+    first.wait_for_line(": done");
+    first.signal("INT");
+    let (status, _, stderr) = first.wait();
+    assert_eq!(status.code(), Some(130), "Ctrl-C has its own exit code; said was:\n{stderr}");
+    let resume = stderr.split("--resume ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let run = resume.unwrap_or_else(|| panic!("how to go on was not said:\n{stderr}")).to_owned();
+    let kept = read_parts(data.path(), &RowFilter::All).rows.len();
+    assert!(kept > 0, "nothing was kept");
+
+    let second = output(&["calibrate", "--resume", &run, "--backend", "sim", "--sim", "1", "--data", &folder]);
+    assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
+    let rows = read_parts(data.path(), &RowFilter::All).rows;
+    assert!(rows.len() > kept, "going on measured nothing");
+    let first_attempts = rows.iter().filter(|row| row.identity.run_id.as_str() == run).count();
+    assert_eq!(first_attempts, rows.len(), "going on began another run");
+}
+
+#[test]
+fn a_wrong_kernel_never_feeds_a_constant() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let ended = output(&[
+        "calibrate", "--plan", &plan("smoke.toml"), "--backend", "sim", "--sim", "1,fault=wrong_result:triad", "--data",
+        &folder, "--output", "json",
+    ]);
+    let documents = json(&ended.stdout);
+    assert_eq!(constant(&documents[0], "memory_bandwidth", "copy", "f32")["verdict"], "measured");
+    let constants = documents[0]["body"]["constants"].as_array().expect("constants");
+    let from_triad = constants.iter().find(|constant| {
+        constant["witness"]["point"].as_str().is_some_and(|point| point.contains("triad"))
+    });
+    assert!(from_triad.is_none(), "a constant rests on a kernel whose results are wrong: {from_triad:?}");
+}

@@ -1,0 +1,121 @@
+//! What bad input gets: a sentence that names the thing, and an exit code by kind.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
+
+use fleetcal_tests::processes::{output, workspace_root};
+use tempfile::TempDir;
+
+/// Runs a command that must fail, and checks how.
+fn refused(arguments: &[&str], code: i32, words: &[&str]) -> String {
+    let ended: Output = output(arguments);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(code), "{arguments:?} said:\n{said}");
+    for word in words {
+        assert!(said.contains(word), "{arguments:?} does not name `{word}`:\n{said}");
+    }
+    assert!(!said.contains("panicked") && !said.contains("backtrace"), "{arguments:?} shows its insides:\n{said}");
+    said
+}
+
+fn plan_file(folder: &TempDir, text: &str) -> String {
+    let path = folder.path().join("plan.toml");
+    std::fs::write(&path, text).expect("a plan can be written");
+    path.display().to_string()
+}
+
+#[test]
+fn wrong_plans_are_refused_with_line_and_column() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let head = "name = \"t\"\n[[sweep]]\nfamily = \"stream\"\n";
+    for (text, words) in [
+        (format!("{head}elements = \"2^20\"\nkernelz = [\"copy\"]\n"), ["5:1", "`kernels`"]),
+        (format!("{head}elements = true\n"), ["4:12", "elements"]),
+        (format!("{head}elements = [0]\n"), ["4:13", "0"]),
+        (format!("{head}elements = [1000]\n"), ["4:13", "multiple"]),
+        (format!("{head}elements = [\n"), ["TOML", "plan.toml:"]),
+    ] {
+        let plan = plan_file(&folder, &text);
+        refused(&["plan", "check", &plan], 3, &words);
+    }
+    refused(&["plan", "check", "qick"], 3, &["qick", "quick", "standard"]);
+}
+
+#[test]
+fn built_in_plans_are_right_and_can_be_shown() {
+    for plan in ["quick", "standard"] {
+        for verb in ["check", "show", "estimate"] {
+            let shown = output(&["plan", verb, plan]);
+            assert!(shown.status.success(), "plan {verb} {plan}: {}", String::from_utf8_lossy(&shown.stderr));
+            assert!(!shown.stdout.is_empty(), "plan {verb} {plan} shows nothing");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_device_is_named_beside_those_there_are() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    refused(
+        &["calibrate", "--device", "h900", "--backend", "sim", "--sim", "1", "--data", &folder],
+        4,
+        &["h900", "sim-"],
+    );
+    refused(&["calibrate", "--resume", "nothing", "--backend", "sim", "--sim", "1", "--data", &folder], 4, &["nothing"]);
+}
+
+#[test]
+fn data_folders_that_cannot_be_used_are_named() {
+    let data = TempDir::new().expect("a temporary folder");
+    let file = data.path().join("file");
+    std::fs::write(&file, "not a folder").expect("a file can be written");
+    let path = file.display().to_string();
+    refused(&["calibrate", "--data", &path], 5, &[&path]);
+    // Root may write anywhere; what it may not is a folder of /proc.
+    refused(&["coordinator", "--listen", "127.0.0.1:0", "--data", "/proc/fleetcal"], 5, &["/proc/fleetcal"]);
+    let locked = data.path().join("locked");
+    std::fs::create_dir(&locked).expect("a folder can be made");
+    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o500)).expect("permissions can be set");
+}
+
+#[test]
+fn networks_that_cannot_be_had_are_named() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("it has an address").to_string();
+    refused(&["coordinator", "--listen", &address, "--data", &folder], 6, &[&address, "in use"]);
+    refused(&["coordinator", "--listen", "0.0.0.0:0", "--data", &folder], 6, &["0.0.0.0", "loopback"]);
+    drop(taken);
+    let url = format!("http://{address}");
+    refused(&["status", "--coordinator", &url, "--wait", "0"], 6, &[&url]);
+    refused(&["status", "--coordinator", "not a url"], 6, &["not a url"]);
+    refused(&["calibrate", "--sim", "two"], 2, &["two"]);
+    refused(&["calibrate", "--backend", "metal"], 2, &["metal", "cuda"]);
+}
+
+#[test]
+fn damaged_and_foreign_files_among_the_rows_are_named_and_skipped() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let rows = data.path().join("rows/older");
+    std::fs::create_dir_all(&rows).expect("a folder can be made");
+    std::fs::write(rows.join("foreign.parquet"), "PAR1 is not all there is to it").expect("a file can be written");
+    let plan = workspace_root().join("tests/plans/smoke.toml").display().to_string();
+    let ended = output(&["calibrate", "--plan", &plan, "--backend", "sim", "--sim", "1", "--data", &folder]);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "a foreign file must not be fatal:\n{said}");
+    assert!(said.contains("foreign.parquet"), "the foreign file is not named:\n{said}");
+}
+
+#[test]
+fn every_command_shows_an_example() {
+    let top = output(&["--help"]);
+    let text = String::from_utf8_lossy(&top.stdout).into_owned();
+    assert!(text.contains("Example") && text.contains("Exit codes"), "{text}");
+    assert!(!text.contains("worker"), "the worker is for agents only:\n{text}");
+    for command in ["calibrate", "coordinator", "agent", "run", "status", "devices"] {
+        let help = output(&[command, "--help"]);
+        assert!(String::from_utf8_lossy(&help.stdout).contains("Example"), "{command} --help shows no example");
+    }
+}
