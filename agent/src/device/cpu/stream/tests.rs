@@ -29,7 +29,7 @@ fn check<T: Number + PartialEq + std::fmt::Debug + Default>(run: Run<T>, what: &
     for (name, kernel) in KERNELS {
         for instructions in runnable() {
             for (start, length) in (0..17).flat_map(|start| [0, 1, 15, 64, 131].map(|length| (start, length))) {
-                let mut output = vec![T::default(); 200];
+                let mut output = [T::default(); 200];
                 let operands = Operands {
                     first: &first[3..3 + length],
                     second: if kernel.inputs() == 2 { &second[5..5 + length] } else { &[] },
