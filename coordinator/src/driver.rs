@@ -25,6 +25,8 @@ use crate::journal::{Journal, JournalError, PartRecord};
 
 pub(crate) use sessions::{Outbox, Sessions, outbox};
 pub(crate) use state::State;
+#[cfg(test)]
+pub(crate) use state::tests::state;
 
 /// Commands that wait; a sender waits beyond that.
 const QUEUE_COMMANDS: usize = 1024;

@@ -235,6 +235,14 @@ impl Journal {
         done.map_err(|error| at(&self.path, error))
     }
 
+    /// Lets the file grow to so many pages and no further, but never below what it has: a full disk, for tests.
+    #[cfg(test)]
+    pub(crate) fn limit_pages(&self, pages: u64) {
+        // SQLite itself never goes below the pages that are there.
+        let limit = format!("PRAGMA max_page_count = {}", pages.max(1));
+        self.connection.query_row(&limit, (), |_| Ok(())).expect("a limit");
+    }
+
     fn corrupt(&self, reason: impl Into<String>) -> JournalError {
         JournalError::Corrupt { path: self.path.clone(), reason: reason.into() }
     }

@@ -13,6 +13,9 @@ use tonic::service::interceptor::InterceptedService;
 pub(crate) use control::Control;
 pub(crate) use session::Session;
 
+#[cfg(test)]
+mod tests;
+
 /// Largest message that is read: a chunk, and a hello with a thousand devices many times over.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 

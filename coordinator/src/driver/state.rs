@@ -17,6 +17,9 @@ use crate::journal::{Entry, Journal};
 use crate::views;
 use crate::watch::{News, Watchers};
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 /// An agent without work is to ask again after this long, unless it is told earlier.
 const NO_WORK_RETRY_MS: u64 = 5_000;
 

@@ -87,13 +87,12 @@ fn a_damaged_journal_is_named_and_the_rows_are_said_to_be_safe() {
 #[test]
 fn a_full_disk_appends_nothing_and_space_makes_it_work_again() {
     let (_folder, _path, mut journal) = journal();
-    let pages: i64 = journal.connection.query_row("PRAGMA page_count", (), |row| row.get(0)).expect("pages");
-    journal.connection.query_row(&format!("PRAGMA max_page_count = {pages}"), (), |_| Ok(())).expect("limited");
+    journal.limit_pages(0);
     let large = Event::RunCancelled { run: RunId::new("run-1"), reason: "x".repeat(100_000) };
     let full = journal.append(&[Entry::Event(Timestamp(1), large.clone())]).expect_err("no page is free");
     assert!(matches!(full, JournalError::Full { .. }), "{full}");
     assert_eq!(replayed(&journal), []);
-    journal.connection.query_row("PRAGMA max_page_count = 100000", (), |_| Ok(())).expect("unlimited");
+    journal.limit_pages(100_000);
     journal.append(&[Entry::Event(Timestamp(1), large)]).expect("there is space again");
     assert_eq!(replayed(&journal).len(), 1);
 }

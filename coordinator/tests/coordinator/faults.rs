@@ -159,6 +159,26 @@ async fn chunks_that_cannot_be_used_are_rejected_with_the_reason() {
 }
 
 #[tokio::test]
+async fn a_part_that_cannot_be_written_is_not_acknowledged_and_comes_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let coordinator = start(folder.path()).await;
+    let mut agent = FakeAgent::join(coordinator.address(), "one").await;
+    let run = submit(&coordinator).await.run_id;
+    let task = agent.work().await;
+    let measured = rows::measured(&task, "one", &agent.device, 1.0);
+    let chunk = chunk("chunk-1", &task, &measured);
+    // A file where the run's folder should be.
+    let in_the_way = folder.path().join("rows").join(&run);
+    fs::write(&in_the_way, "").expect("written");
+    let failed = agent.upload(vec![chunk.clone()]).await.expect_err("nothing can be written there");
+    assert!(failed.message().contains(&run), "the path is not named: {}", failed.message());
+    fs::remove_file(&in_the_way).expect("removed");
+    let answers = agent.upload(vec![chunk]).await.expect("stored");
+    assert!(matches!(answers[..], [Answer::Acknowledged(_)]), "{answers:?}");
+    assert_eq!(read_parts(folder.path(), &RowFilter::All).rows.len(), 4);
+}
+
+#[tokio::test]
 async fn an_agent_of_another_version_is_told_so_first() {
     let folder = tempfile::tempdir().expect("a folder");
     let coordinator = start(folder.path()).await;
