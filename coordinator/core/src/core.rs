@@ -162,3 +162,6 @@ fn work_available(actions: &mut Vec<Action>) {
 fn refuse(run: &RunId, reason: impl ToString, actions: &mut Vec<Action>) {
     actions.push(Action::Refused { run: run.clone(), reason: reason.to_string() });
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,8 @@
 //! A failing seed is printed; `FLEETCAL_SEED=N cargo test -p fleetcal-core --test simulation` replays it alone, and
 //! `FLEETCAL_SEEDS=N` runs that many.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "all of this is a test")]
+
 mod node;
 mod random;
 mod world;

@@ -77,11 +77,12 @@ impl World {
         match action {
             Action::Journal(event) => {
                 assert!(event.is_durable(), "a request was journalled: {event:?}");
-                match event {
-                    Event::Expired { .. } => self.reached.insert("expired"),
-                    Event::Abandoned { .. } => self.reached.insert("abandoned"),
-                    _ => true,
-                };
+                if matches!(event, Event::Expired { .. }) {
+                    self.reached.insert("expired");
+                }
+                if matches!(event, Event::Abandoned { .. }) {
+                    self.reached.insert("abandoned");
+                }
                 self.journal(event);
             }
             Action::Grant { agent, grant } => {
@@ -160,8 +161,11 @@ impl World {
     }
 
     pub(crate) fn ask(&mut self, index: usize) {
+        // A confused agent now and then takes every device of its own for idle.
+        let confused = self.random.percent(10);
         let node = &self.nodes[index];
-        let (agent, idle) = (node.id(), node.idle());
+        let all = node.identity.devices.iter().map(|facts| facts.uuid.clone());
+        let (agent, idle) = (node.id(), if confused { all.collect() } else { node.idle() });
         if node.is_open() {
             self.step(Event::WorkRequested { agent, idle });
         }
@@ -289,8 +293,6 @@ impl World {
 }
 
 fn undelivered(event: &Event) -> Vec<&LeaseKey> {
-    match event {
-        Event::ChunksCommitted { segments, .. } => segments.iter().map(|segment| &segment.lease).collect(),
-        _ => Vec::new(),
-    }
+    let Event::ChunksCommitted { segments, .. } = event else { return Vec::new() };
+    segments.iter().map(|segment| &segment.lease).collect()
 }
