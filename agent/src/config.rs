@@ -10,7 +10,7 @@ use crate::device::sim::SimSpec;
 /// Settings of an agent. Where they come from (flags, environment, a file) is the caller's matter.
 #[derive(Clone)]
 pub struct AgentConfig {
-    /// URL of the coordinator, for example `http://127.0.0.1:7070`.
+    /// URL of the coordinator, for example `http://127.0.0.1:7600`.
     pub coordinator: String,
     /// Folder that holds the agent's identity and its spool. One agent a folder.
     pub data_folder: PathBuf,

@@ -42,7 +42,7 @@ pub enum AgentError {
         notes: String,
     },
     /// The coordinator's address is none.
-    #[error("`{address}` is no coordinator's address: {reason}. Give one such as http://127.0.0.1:7070")]
+    #[error("`{address}` is no coordinator's address: {reason}. Give one such as http://127.0.0.1:7600")]
     Address {
         /// What was given.
         address: String,

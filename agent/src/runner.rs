@@ -164,9 +164,12 @@ impl Runner {
                 Err(_) => Step::failed(format!("the worker said nothing for {} s, and was stopped", silence.as_secs())),
             };
             if let Step::Ends(how) = step {
-                if matches!(how, TaskOutcome::Failed { .. }) {
+                let failed = matches!(how, TaskOutcome::Failed { .. });
+                if failed {
                     worker_stop.cancel();
                 }
+                // A worker that was told to stop calls its task failed; nothing is wrong with it.
+                let how = if failed && stop.is_cancelled() { TaskOutcome::Stopped } else { how };
                 outcome.get_or_insert(how);
             }
         }

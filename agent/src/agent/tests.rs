@@ -49,7 +49,7 @@ async fn an_address_that_is_none_is_refused_with_an_example() {
         let config = AgentConfig { coordinator: address.into(), ..config(data.path()) };
         let error = run(config, CancellationToken::new()).await.expect_err("it is no address");
         assert!(matches!(&error, AgentError::Address { .. }), "`{address}`: {error}");
-        assert!(error.to_string().contains("http://127.0.0.1:7070"), "{error}");
+        assert!(error.to_string().contains("http://127.0.0.1:7600"), "{error}");
     }
 }
 

@@ -117,8 +117,9 @@ impl Session {
         self.ask_at = now;
         self.leases.tell_again();
         for v1::HeldLease { task_id, attempt, epoch } in welcome.lost {
-            tracing::warn!(task = %task_id, attempt, "the lease of a task was lost meanwhile: it is stopped");
-            self.leases.lost(&Lease { task_id: TaskId::new(task_id), attempt, epoch });
+            if self.leases.lost(&Lease { task_id: TaskId::new(task_id.clone()), attempt, epoch }) {
+                tracing::warn!(task = %task_id, attempt, "the lease of a task was lost meanwhile: it is stopped");
+            }
         }
         for chunk in &self.chunks {
             let _ = uploads.send(chunk.clone());

@@ -155,14 +155,17 @@ impl Leases {
         leases.iter().for_each(|lease| self.stop(lease, reason));
     }
 
-    /// The coordinator said that a lease is not ours any more.
-    pub(super) fn lost(&mut self, lease: &Lease) {
+    /// The coordinator said that a lease is not ours any more. Returns whether that stops a running task; else it
+    /// knows of the end already, or does not want to.
+    pub(super) fn lost(&mut self, lease: &Lease) -> bool {
         self.stop(lease, "the lease was lost");
-        let Some(held) = self.held.get_mut(lease) else { return };
+        let Some(held) = self.held.get_mut(lease) else { return false };
         held.is_lost = true;
-        if !matches!(held.state, State::Running) {
+        let is_running = matches!(held.state, State::Running);
+        if !is_running {
             self.held.remove(lease);
         }
+        is_running
     }
 
     /// A new stream stands: ends told on the one before may not have arrived, and are told again.
@@ -252,7 +255,7 @@ mod tests {
         let (mut leases, running) = (Leases::default(), lease("task-1"));
         let stop = CancellationToken::new();
         leases.start(running.clone(), Vec::new(), stop.clone());
-        leases.lost(&running);
+        assert!(leases.lost(&running), "it runs");
         assert!(stop.is_cancelled() && leases.to_renew().is_empty() && leases.all_told());
         assert!(leases.any_running(), "its device is not idle before its worker is gone");
         leases.ended(&running, done());

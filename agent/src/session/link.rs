@@ -67,6 +67,8 @@ impl LinkError {
     pub(super) fn kind(&self) -> ErrorKind {
         match self {
             Self::Unreachable(_) | Self::Slow | Self::Closed | Self::Stuck => ErrorKind::Unavailable,
+            // A connection that breaks within a call is no fault of the coordinator's: it has gone.
+            Self::Call(status) if error_kind(status) == ErrorKind::Internal => ErrorKind::Unavailable,
             Self::Call(status) => error_kind(status),
             Self::Version(_) => ErrorKind::VersionMismatch,
             Self::Rows(_) => ErrorKind::Internal,

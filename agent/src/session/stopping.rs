@@ -10,10 +10,10 @@ use crate::error::AgentError;
 const WORKERS_GONE: Duration = Duration::from_millis(900);
 
 /// Rows are uploaded until then; what is left is sent after the next start.
-const UPLOADED: Duration = Duration::from_millis(1_600);
+const UPLOADED: Duration = Duration::from_millis(1_500);
 
 /// The coordinator has heard the goodbye by then, or it has not.
-const GONE: Duration = Duration::from_millis(1_900);
+const GONE: Duration = Duration::from_millis(1_800);
 
 /// A session that ends.
 #[derive(Debug)]

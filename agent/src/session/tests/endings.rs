@@ -61,6 +61,8 @@ async fn a_revoked_task_is_stopped_and_released_with_its_rows() {
     let revoke = v1::Revoke { lease: Some((&lease("task-1")).into()), reason: "the run was cancelled".into() };
     coordinator.tell(Order::Revoke(revoke));
     in_time("the task", worker.stopped()).await;
+    // A real worker's last word on that.
+    worker.say(Event::Failed { reason: "the task was stopped before its end".into(), retry: true });
     worker.leave();
     let (rows, ended) = coordinator.finish().await;
     assert_eq!((ended.outcome(), ended.reason.as_str()), (v1::TaskOutcome::Released, "the run was cancelled"));
