@@ -13,8 +13,8 @@ use fleetcal_model::row::Row;
 
 mod frame;
 mod groups;
-pub mod ipc;
-pub mod schema;
+mod ipc;
+mod schema;
 
 pub use ipc::{Decoder, encode_batches, schema_message};
 pub use schema::{SCHEMA_VERSION_KEY, SchemaError, check_schema, schema};
@@ -51,7 +51,7 @@ pub enum RowsError {
     },
 }
 
-/// Rows as one record batch of [`schema`].
+/// Rows as one record batch of [`schema()`].
 ///
 /// # Errors
 /// [`RowsError::Convert`], which only a row type that differs from the schema gives.
