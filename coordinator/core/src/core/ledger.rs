@@ -13,7 +13,7 @@ pub(crate) type Queue = BTreeMap<(u64, u64), TaskId>;
 
 /// Everything durable that the core knows.
 ///
-/// Queues, leases by agent, devices held and unfinished tasks are indices over the tasks; [`Ledger::change`] alone
+/// Queues, leases by agent, devices held and unfinished tasks are indices over the tasks; `Ledger::change` alone
 /// moves a task, and keeps them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ledger {
