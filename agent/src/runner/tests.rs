@@ -141,6 +141,26 @@ async fn a_worker_that_speaks_of_what_is_not_there_is_stopped() {
     }
 }
 
+/// Failing here would cost the device a strike, and the row would say that its solution cannot run.
+#[tokio::test]
+async fn a_stopped_task_is_no_failure_whatever_its_worker_calls_it() {
+    let mut stage = Stage::new(LIMIT_BYTES);
+    let worker = stage.start().await;
+    worker.say(Event::RowOpened(Box::new(template(&lease("task-1"), "s0"))));
+    stage.stop.cancel();
+    in_time("the worker", worker.stopped()).await;
+    worker.say(Event::Failed { reason: "the task was stopped before its end".into(), retry: true });
+    worker.leave();
+    let outcome = loop {
+        match in_time("the attempt", stage.told.recv()).await.expect("a runner tells the end") {
+            SessionInput::TaskEnded { ending, .. } => break ending.outcome,
+            SessionInput::ChunkReady { .. } => panic!("a row that was never visited is no row"),
+            _ => {}
+        }
+    };
+    assert_eq!(outcome, TaskOutcome::Stopped);
+}
+
 #[tokio::test]
 async fn dropped_points_are_told_at_the_end() {
     let mut stage = Stage::new(LIMIT_BYTES);
