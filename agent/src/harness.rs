@@ -17,6 +17,7 @@ use fleetcal_model::point::Sweep;
 
 use crate::device::{Device, DeviceError};
 use crate::task::TaskSpec;
+use crate::worker::lock::LockError;
 use crate::worker::message::{Event, RowLabels};
 
 pub mod arena;
@@ -33,6 +34,7 @@ mod reporter;
 mod rounds;
 mod selector;
 mod set_up;
+mod settle;
 pub mod stop;
 pub mod template;
 mod timer;
@@ -70,6 +72,15 @@ pub enum HarnessError {
         /// The sweep.
         sweep: Sweep,
     },
+    /// The task wants another number of devices than one.
+    #[error("a task on {count} devices was given, this version of the agent measures one at a time; update the agent")]
+    Devices {
+        /// How many.
+        count: usize,
+    },
+    /// The device cannot be had for this process alone.
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// The device failed in a way that concerns more than one solution.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -92,11 +103,11 @@ pub enum HarnessError {
 }
 
 impl HarnessError {
-    /// Whether another try, here or on a twin, may help.
+    /// Whether another try, here or on a twin, may help. A lock folder or a library that is amiss is this node's alone.
     pub fn retry_may_help(&self) -> bool {
         match self {
-            Self::NoFamily { .. } | Self::FailedSolution { .. } => false,
-            Self::Device(_) | Self::Interrupted | Self::Sink(_) => true,
+            Self::NoFamily { .. } | Self::Devices { .. } | Self::FailedSolution { .. } => false,
+            Self::Lock(_) | Self::Device(_) | Self::Interrupted | Self::Sink(_) => true,
         }
     }
 }
@@ -141,6 +152,7 @@ fn measure_family<D: Device>(
         Box::new(progress::ProgressListener::default()),
         Box::new(data::DataInitialisation),
         Box::new(validator::ReferenceValidator::new(policy.validate_elements)),
+        Box::new(settle::Settler::default()),
         Box::new(timer::Timer),
         Box::new(selector::Selector::default()),
     ]);

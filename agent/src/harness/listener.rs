@@ -44,6 +44,11 @@ pub trait Listener<D: Device> {
         false
     }
 
+    /// Whether it wants another warm-up in this visit, beyond the count asked for.
+    fn needs_more_warmups(&mut self, _bench: &Bench<'_, D>) -> bool {
+        false
+    }
+
     /// Whether it wants another batch of samples in this visit.
     fn needs_more_samples(&mut self, _bench: &mut Bench<'_, D>) -> bool {
         false
@@ -204,6 +209,13 @@ impl<'a, D: Device> Listeners<'a, D> {
         let votes =
             self.members.iter_mut().map(|listener| (listener.name(), listener.needs_more_rounds(bench))).collect();
         self.count_votes(Ballot { question: "another round", votes })
+    }
+
+    /// Whether any listener wants another warm-up of this visit. All are asked.
+    pub fn needs_more_warmups(&mut self, bench: &Bench<'_, D>) -> bool {
+        let votes =
+            self.members.iter_mut().map(|listener| (listener.name(), listener.needs_more_warmups(bench))).collect();
+        self.count_votes(Ballot { question: "another warm-up", votes })
     }
 
     /// Whether any listener wants more samples of this visit. All are asked.

@@ -79,7 +79,10 @@ fn visit<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D>) 
 
 /// Warm-ups with validation after the first, then batches of timed launches.
 fn launches<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D>) -> HookResult {
-    for warmup in 0..listeners.warmups(bench) {
+    let warmups = listeners.warmups(bench);
+    let mut warmup = 0;
+    // Asked even where the fixed count wants more: a vote that nobody hears is no vote.
+    while listeners.needs_more_warmups(bench) || warmup < warmups {
         bench.warm_up()?;
         if warmup == 0 {
             listeners.validate_warmup(bench)?;
@@ -87,11 +90,11 @@ fn launches<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D
                 return Ok(());
             }
         }
+        warmup += 1;
     }
     let syncs = listeners.syncs(bench);
     let mut sync = 0;
     loop {
-        // Asked even where the fixed count wants more: a vote that nobody hears is no vote.
         let more = listeners.needs_more_samples(bench) || sync < syncs;
         if !more {
             break;

@@ -5,3 +5,4 @@ mod hooks;
 mod limits;
 mod outcomes;
 mod procedure;
+mod settling;

@@ -104,6 +104,7 @@ enum Output {
 /// Does what its faults say, in a time of its own, and writes down what it was asked.
 pub(crate) struct FakeDevice {
     facts: DeviceFacts,
+    pub(crate) origin: Origin,
     pub(crate) faults: BTreeMap<String, Fault>,
     pub(crate) log: Vec<String>,
     pub(crate) memory_bytes: u64,
@@ -127,6 +128,7 @@ impl FakeDevice {
     pub(crate) fn new() -> Self {
         Self {
             facts: facts(),
+            origin: Origin::Simulated,
             faults: BTreeMap::new(),
             log: Vec::new(),
             memory_bytes: 1 << 40,
@@ -191,7 +193,7 @@ impl Device for FakeDevice {
         &self.facts
     }
     fn origin(&self) -> Origin {
-        Origin::Simulated
+        self.origin
     }
     fn clock_source(&self) -> &'static str {
         "fake"
