@@ -31,6 +31,16 @@ const CREATED_BY: &str = "fleetcal coordinator";
 /// The attempt of each task whose rows count.
 pub(crate) type Winners = BTreeMap<TaskId, u64>;
 
+/// What a fit of a run goes by, as the core says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Study {
+    /// Whose rows count.
+    pub(crate) winners: Winners,
+    /// Whether the run has ended. A cancelled run may go on and rows of it may still come, so what is fitted from it
+    /// is for who asked, and is neither published nor kept.
+    pub(crate) is_final: bool,
+}
+
 /// Constants fitted from one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunConstants {
@@ -51,9 +61,9 @@ pub fn fit_folder(data_folder: &Path, run: &RunId) -> Result<RunConstants, Coord
     // No lease is granted here: their length does not matter.
     let mut core = Core::new(CoreConfig::default());
     journal.replay(|now, event| core.replay(now, event))?;
-    let winners = views::winners(&core, run)
+    let study = views::study(&core, run)
         .ok_or_else(|| CoordinatorError::NoSuchRun { run: run.clone(), folder: data_folder.to_owned() })?;
-    let fitted = fit(&layout, run, &winners, SystemClock::start().now());
+    let fitted = fit(&layout, run, &study, SystemClock::start().now());
     Ok(RunConstants {
         documents: fitted.documents.iter().map(|(_, json)| json.clone()).collect(),
         problems: fitted.problems,
@@ -114,17 +124,23 @@ impl Fits {
         Arc::new(Self { layout, driver, clock, ended })
     }
 
-    /// The constants of a run that has ended, published if they never were.
+    /// The constants of a run that is over. Those of one that has ended are published if they never were, and made
+    /// once; those of a cancelled one are made anew each time.
     ///
     /// # Errors
     /// The coordinator stops.
     pub(crate) async fn of(self: &Arc<Self>, run: &RunId) -> Result<Arc<RunConstants>, DriverError> {
         let made = self.ended.made(run);
+        let study = self.study(run).await?;
         let (fits, run) = (Arc::clone(self), run.clone());
         // On a task of its own: who asked may go, and others wait for the same.
         let making = tokio::spawn(async move {
             let just_ended = made.just_ended;
-            made.constants.get_or_try_init(|| fits.make(run, just_ended)).await.cloned()
+            if study.is_final {
+                made.constants.get_or_try_init(|| fits.make(run, study, just_ended)).await.cloned()
+            } else {
+                fits.make(run, study, just_ended).await
+            }
         });
         making.await.map_err(|error| DriverError::Failed(format!("fitting stopped: {error}")))?
     }
@@ -132,6 +148,10 @@ impl Fits {
     /// Makes the constants of runs as they end, until nobody is left to name any.
     pub(crate) async fn make_all(self: Arc<Self>, mut ended: mpsc::UnboundedReceiver<RunId>) {
         while let Some(run) = ended.recv().await {
+            if self.study(&run).await.is_ok_and(|study| !study.is_final) {
+                tracing::info!(%run, "run cancelled, nothing is published of it");
+                continue;
+            }
             match self.of(&run).await {
                 Ok(made) => {
                     tracing::info!(%run, documents = made.documents.len(), problems = made.problems.len(), "run fitted");
@@ -141,11 +161,14 @@ impl Fits {
         }
     }
 
-    async fn make(&self, run: RunId, just_ended: bool) -> Result<Arc<RunConstants>, DriverError> {
+    async fn study(&self, run: &RunId) -> Result<Study, DriverError> {
         let wanted = run.clone();
-        let winners = self.driver.read(move |view| views::winners(view.core, &wanted)).await?.unwrap_or_default();
+        Ok(self.driver.read(move |view| views::study(view.core, &wanted)).await?.unwrap_or_default())
+    }
+
+    async fn make(&self, run: RunId, study: Study, just_ended: bool) -> Result<Arc<RunConstants>, DriverError> {
         let (layout, now) = (self.layout.clone(), self.clock.now());
-        let made = tokio::task::spawn_blocking(move || make(&layout, &run, &winners, now, just_ended)).await;
+        let made = tokio::task::spawn_blocking(move || make(&layout, &run, &study, now, just_ended)).await;
         made.map(Arc::new).map_err(|error| DriverError::Failed(format!("fitting stopped: {error}")))
     }
 }
@@ -156,11 +179,12 @@ struct Fitted {
     problems: Vec<String>,
 }
 
-/// Fits a run; publishes and keeps the documents if it has just ended, or they never were. What cannot be kept is a problem of the
-/// run, no failure: the documents are there, and are kept at the next start.
-fn make(layout: &Layout, run: &RunId, winners: &Winners, now: Timestamp, just_ended: bool) -> RunConstants {
-    let Fitted { documents, mut problems } = fit(layout, run, winners, now);
-    if (just_ended || !layout.run_constants(run).exists())
+/// Fits a run; if it is final, publishes and keeps the documents if it has just ended, or they never were. What cannot
+/// be kept is a problem of the run, no failure: the documents are there, and are kept at the next start.
+fn make(layout: &Layout, run: &RunId, study: &Study, now: Timestamp, just_ended: bool) -> RunConstants {
+    let Fitted { documents, mut problems } = fit(layout, run, study, now);
+    if study.is_final
+        && (just_ended || !layout.run_constants(run).exists())
         && let Err(error) = publish(layout, run, &documents)
     {
         tracing::error!(%run, %error, "constants could not be published");
@@ -170,7 +194,7 @@ fn make(layout: &Layout, run: &RunId, winners: &Winners, now: Timestamp, just_en
 }
 
 /// Reads a run's rows and fits those of the attempts that count.
-fn fit(layout: &Layout, run: &RunId, winners: &Winners, now: Timestamp) -> Fitted {
+fn fit(layout: &Layout, run: &RunId, study: &Study, now: Timestamp) -> Fitted {
     let report = read_parts(layout.root(), &RowFilter::Run(run.clone()));
     let mut problems = Vec::new();
     for skipped in report.skipped {
@@ -178,7 +202,7 @@ fn fit(layout: &Layout, run: &RunId, winners: &Winners, now: Timestamp) -> Fitte
         tracing::warn!(%run, "{problem}");
         problems.push(problem);
     }
-    let rows = rows_that_count(report.rows, winners, &mut problems);
+    let rows = rows_that_count(report.rows, &study.winners, &mut problems);
     let envelope = Envelope {
         created_utc_ns: now.0,
         created_by: CREATED_BY.to_owned(),

@@ -6,22 +6,28 @@ use fleetcal_core::plan::{Planned, PlannedTask, estimate_tasks};
 use fleetcal_model::id::{AgentId, RunId, TaskId};
 use fleetcal_proto::v1;
 
-use crate::constants::Winners;
+use crate::constants::Study;
 
 /// Every agent that ever said hello.
 pub(crate) fn agents(core: &Core) -> Vec<AgentId> {
     core.agents().map(|view| view.identity.agent.clone()).collect()
 }
 
-/// Runs that are over.
+/// Runs that have ended. A cancelled one has not: it may go on.
 pub(crate) fn ended_runs(core: &Core) -> Vec<RunId> {
-    core.runs().filter(|run| run.state != RunState::Active).map(|run| run.id.clone()).collect()
+    core.runs().filter(|run| run.state == RunState::Ended).map(|run| run.id.clone()).collect()
 }
 
-/// The attempt of each task whose rows count; nothing for a run that is not known.
-pub(crate) fn winners(core: &Core, run: &RunId) -> Option<Winners> {
-    core.run(run)?;
-    Some(core.winning_attempts(run).into_iter().map(|(task, winner)| (task, winner.attempt)).collect())
+/// What a fit of a run goes by; nothing for a run that is not known.
+pub(crate) fn study(core: &Core, run: &RunId) -> Option<Study> {
+    let state = core.run(run)?.state;
+    let winners = core.winning_attempts(run).into_iter().map(|(task, winner)| (task, winner.attempt)).collect();
+    Some(Study { winners, is_final: state == RunState::Ended })
+}
+
+/// Whether a run is over, as its status says: it has ended, or was cancelled and its leases are back.
+pub(crate) fn is_over(status: &v1::RunStatus) -> bool {
+    status.state() != v1::RunState::Active && status.pending + status.leased == 0
 }
 
 /// What a submission came to.
@@ -135,14 +141,14 @@ pub(crate) fn progress(
     Some((task.run.clone(), news))
 }
 
-/// Every run and agent, and the tasks of runs that are going on.
+/// Every run and agent, and the tasks of runs that are not over.
 pub(crate) fn status(core: &Core) -> v1::StatusResponse {
-    let active = core.runs().filter(|run| run.state == RunState::Active);
+    let going_on = core.runs().filter(|run| !run.is_over());
     v1::StatusResponse {
         coordinator_version: env!("CARGO_PKG_VERSION").to_owned(),
         runs: core.runs().map(|run| status_of(core, run)).collect(),
         agents: core.agents().map(agent_of).collect(),
-        tasks: active.flat_map(|run| core.tasks(&run.id)).map(task_of).collect(),
+        tasks: going_on.flat_map(|run| core.tasks(&run.id)).map(task_of).collect(),
     }
 }
 

@@ -151,8 +151,13 @@ fn task_ends(core: &Core, found: &mut Findings) {
 
 fn run_ends(core: &Core, run: &Run, found: &mut Findings) {
     let unfinished = core.tasks(&run.id).filter(|task: &&Task| !task.state.is_ended()).count() as u64;
-    let active = run.state == RunState::Active;
-    found.require(unfinished == run.unfinished && active == (unfinished > 0), Invariant::TaskEnds, || {
+    let waiting = core.tasks(&run.id).any(|task| task.pending_since().is_some());
+    let holds = match run.state {
+        RunState::Active => unfinished > 0,
+        RunState::Ended => unfinished == 0,
+        RunState::Cancelled => !waiting,
+    };
+    found.require(unfinished == run.unfinished && holds, Invariant::TaskEnds, || {
         format!("run {} is {:?} with {unfinished} unfinished tasks, and counts {}", run.id, run.state, run.unfinished)
     });
 }

@@ -101,7 +101,7 @@ impl v1::control_server::Control for Control {
     ) -> Result<Response<v1::ConstantsResponse>, Status> {
         let run = RunId::new(request.into_inner().run_id);
         let status = self.run_status(&run).await?;
-        if status.state() == v1::RunState::Active {
+        if !views::is_over(&status) {
             return Err(
                 ErrorKind::NotPossible.status(format!("run {run} has not ended: its constants are not made yet"))
             );
@@ -151,7 +151,7 @@ impl Control {
         events: &mpsc::Sender<Result<v1::RunEvent, Status>>,
     ) -> Result<(), Status> {
         loop {
-            let ended = status.state() != v1::RunState::Active;
+            let ended = views::is_over(&status);
             send(events, Body::Status(status)).await?;
             if ended {
                 return send(events, Body::Ended(self.ended(&run).await?)).await;

@@ -95,7 +95,11 @@ impl FakeAgent {
     }
 
     pub(crate) async fn end(&self, task: &v1::Task) {
-        let outcome = v1::TaskOutcome::Done as i32;
+        self.end_as(task, v1::TaskOutcome::Done).await;
+    }
+
+    pub(crate) async fn end_as(&self, task: &v1::Task, outcome: v1::TaskOutcome) {
+        let outcome = outcome as i32;
         let lease = Some(held(task));
         self.send(Body::Ended(v1::TaskEnded { lease, outcome, ..v1::TaskEnded::default() })).await;
     }

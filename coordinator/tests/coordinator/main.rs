@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a helper of a test fails as a test does")]
 
 mod agent;
+mod cancelled;
 mod faults;
 mod rows;
 

@@ -57,6 +57,11 @@ impl Ledger {
         let task = self.tasks.get_mut(id)?;
         let before = task.state.clone();
         change(task);
+        let run = self.runs.get(&task.run).filter(|run| run.state == RunState::Cancelled);
+        if let (Some(run), Some(_)) = (run, task.pending_since()) {
+            // Nobody waits in a cancelled run.
+            task.state = TaskState::SetAside { reason: format!("the run was cancelled: {}", run.cancel_reason) };
+        }
         if let TaskState::Leased(lease) = &before {
             self.fleet.free(&lease.devices, id);
             if let Some(held) = self.leases.get_mut(&lease.agent) {

@@ -12,13 +12,15 @@ use crate::plan::Plan;
 ///                   ▲ └──── RunCancelled ───────► Cancelled ──┤
 ///                   └──────────── RunResumed, where a task is not done
 /// ```
+///
+/// A cancelled run is over once its leases are: their holders still store what they had measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunState {
     /// Some task has not ended.
     Active,
     /// Every task has ended.
     Ended,
-    /// A user ended it.
+    /// A user ended it. Nothing of it is handed out any more; some task may still be leased.
     Cancelled,
 }
 
@@ -39,6 +41,15 @@ pub struct Run {
     pub notes: Vec<String>,
     /// Tasks that have not ended.
     pub(crate) unfinished: u64,
+    /// Why it was cancelled last.
+    pub(crate) cancel_reason: String,
+}
+
+impl Run {
+    /// Whether nothing more happens in it unless it is resumed: every task has ended.
+    pub fn is_over(&self) -> bool {
+        self.unfinished == 0
+    }
 }
 
 /// Tasks of a run, counted by where they stand.

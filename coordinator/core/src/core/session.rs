@@ -3,7 +3,8 @@
 use fleetcal_model::id::{AgentId, TaskId};
 
 use super::Core;
-use super::task::Lease;
+use super::run::RunState;
+use super::task::{Lease, Task};
 use crate::action::Action;
 use crate::event::{AgentIdentity, Event, LeaseKey, Timestamp};
 
@@ -11,6 +12,8 @@ use crate::event::{AgentIdentity, Event, LeaseKey, Timestamp};
 enum Claim {
     /// It is the agent's.
     Present,
+    /// It is the agent's, and its run was cancelled: it should be given up.
+    Cancelled,
     /// It expired, and nobody has taken the task or its devices: the agent can have it back.
     Lapsed(Lease),
     /// It is no longer the agent's.
@@ -38,7 +41,10 @@ impl Core {
         }
         for key in held {
             match self.claim(&agent, key) {
-                Claim::Present => self.presence.set_deadline(&key.task, now.after_ns(self.config.lease_ns)),
+                // Told with its next heartbeat if its run was cancelled: a lease that is lost is not given up in order.
+                Claim::Present | Claim::Cancelled => {
+                    self.presence.set_deadline(&key.task, now.after_ns(self.config.lease_ns));
+                }
                 // Decided on the ledger alone, so a replay of the hello decides it again: no fact of its own is said.
                 Claim::Lapsed(lease) => self.grant(now, &agent, key, &lease.devices, actions),
                 Claim::Lost => self.revoke(&agent, key, actions),
@@ -65,6 +71,8 @@ impl Core {
         for key in held {
             match self.claim(agent, key) {
                 Claim::Present => self.presence.set_deadline(&key.task, now.after_ns(self.config.lease_ns)),
+                // Not renewed: a holder that goes on measuring must not keep the run from ending.
+                Claim::Cancelled => self.revoke(agent, key, actions),
                 Claim::Lapsed(lease) => {
                     let fact = Event::Granted { agent: agent.clone(), lease: key.clone(), devices: lease.devices };
                     self.say(now, fact, actions);
@@ -78,7 +86,7 @@ impl Core {
         let Some(task) = self.ledger.tasks.get(&key.task) else { return Claim::Lost };
         let is_it = |lease: &&Lease| lease.key == *key && lease.agent == *agent;
         if task.lease().filter(is_it).is_some() {
-            return Claim::Present;
+            return if self.cancel_reason(task).is_some() { Claim::Cancelled } else { Claim::Present };
         }
         match task.lapsed().filter(is_it) {
             Some(lease) if self.are_free(lease) => Claim::Lapsed(lease.clone()),
@@ -91,7 +99,13 @@ impl Core {
         lease.devices.iter().all(|device| devices.get(device).is_some_and(|device| device.task.is_none()))
     }
 
-    fn revoke(&self, agent: &AgentId, key: &LeaseKey, actions: &mut Vec<Action>) {
+    /// Why the task's run was cancelled, if it was.
+    fn cancel_reason(&self, task: &Task) -> Option<&str> {
+        let run = self.ledger.runs.get(&task.run)?;
+        (run.state == RunState::Cancelled).then_some(run.cancel_reason.as_str())
+    }
+
+    pub(super) fn revoke(&self, agent: &AgentId, key: &LeaseKey, actions: &mut Vec<Action>) {
         let reason = self.why_lost(&key.task);
         actions.push(Action::Revoke { agent: agent.clone(), lease: key.clone(), reason });
     }
@@ -99,6 +113,9 @@ impl Core {
     fn why_lost(&self, task: &TaskId) -> String {
         match self.ledger.tasks.get(task) {
             None => format!("task {task} is not known here"),
+            Some(task) if self.cancel_reason(task).is_some() => {
+                format!("the run was cancelled: {}", self.cancel_reason(task).unwrap_or_default())
+            }
             Some(task) => match task.lease() {
                 Some(lease) => format!("task {} was given to agent {} meanwhile", task.id, lease.agent),
                 None if task.state.is_ended() => format!("task {} has ended", task.id),

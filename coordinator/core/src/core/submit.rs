@@ -77,6 +77,7 @@ impl Core {
             submitted: now,
             notes: planned.notes,
             unfinished: 0,
+            cancel_reason: String::new(),
         };
         self.ledger.runs.insert(id.clone(), run);
         for (planned, index) in planned.tasks.into_iter().zip(0..) {
@@ -87,20 +88,24 @@ impl Core {
         work_available(actions);
     }
 
+    /// Sets aside what waits, and takes leases back. Their holders store what they have measured and give them up: then
+    /// the run is over. Holders that do not answer are waited for until their leases run out.
     pub(super) fn cancel_run(&mut self, now: Timestamp, id: &RunId, reason: &str, actions: &mut Vec<Action>) {
         let Some(run) = self.ledger.runs.get_mut(id) else { return refuse(id, unknown(id), actions) };
-        if run.state != RunState::Active {
-            return refuse(id, format!("run {id} has ended already"), actions);
+        match run.state {
+            RunState::Active => {}
+            RunState::Ended => return refuse(id, format!("run {id} has ended already"), actions),
+            RunState::Cancelled => return refuse(id, format!("run {id} is cancelled already"), actions),
         }
         run.state = RunState::Cancelled;
+        reason.clone_into(&mut run.cancel_reason);
         for task in run.tasks.clone() {
             let Some(before) = self.ledger.tasks.get(&task).filter(|task| !task.state.is_ended()) else { continue };
-            let reason = format!("the run was cancelled: {reason}");
-            if let Some(lease) = before.lease() {
-                let (agent, lease) = (lease.agent.clone(), lease.key.clone());
-                actions.push(Action::Revoke { agent, lease, reason: reason.clone() });
+            match before.lease().cloned() {
+                Some(lease) => self.revoke(&lease.agent, &lease.key, actions),
+                // Where it waits, the ledger sets it aside.
+                None => self.change(now, &task, actions, |_| ()),
             }
-            self.change(now, &task, actions, |task| task.state = TaskState::SetAside { reason });
         }
     }
 
@@ -113,7 +118,9 @@ impl Core {
             task.is_some_and(|task| !matches!(task.state, TaskState::Done { .. } | TaskState::Leased(_)))
         };
         let again: Vec<TaskId> = tasks.iter().filter(unfinished).cloned().collect();
-        if again.is_empty() && run.unfinished == 0 {
+        if again.is_empty() && run.is_over() {
+            // All of it is done, even if it was cancelled at the last moment.
+            run.state = RunState::Ended;
             return actions.push(Action::RunEnded { run: id.clone() });
         }
         run.state = RunState::Active;

@@ -30,12 +30,13 @@ pub struct Lease {
 ///                  │   ├── released ◄───┘ │ │  TaskEnded: failed for good
 ///                  │   └── strike ◄───────┤ └──────────────────────────────► Failed ─┐
 ///                  │      (expired, lost, │                                          │ RunResumed:
-///                  │       failed)        └─ the last strike, cancelled ──► SetAside ─┤ Pending again
+///                  │       failed)        └─ the last strike ─────────────► SetAside ─┤ Pending again
 ///                  └─ abandoned, cancelled ───────────────────────────────► SetAside ─┘
 /// ```
 ///
 /// A lease that expired can be given back (`Granted` under the same key) while the task waits and nobody has taken it.
-/// Nothing else moves a task: an answer under another key than the present lease's is dropped.
+/// A leased task of a cancelled run stays leased until its holder gives it up or the lease runs out, and is set aside
+/// where it would wait again. Nothing else moves a task: an answer under another key than the present lease's is dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskState {
     /// It waits for a device.

@@ -167,7 +167,7 @@ impl Core {
                 TaskState::Pending { .. } | TaskState::Leased(_) if run.state == RunState::Active => {
                     problems.extend(task.reason().map(|reason| format!("{what} is not done yet: {reason}")));
                 }
-                TaskState::Pending { .. } | TaskState::Leased(_) => problems.push(format!("{what} has not ended")),
+                TaskState::Pending { .. } | TaskState::Leased(_) => problems.push(format!("{what} has not ended yet")),
             }
         }
         problems

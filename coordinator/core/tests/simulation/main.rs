@@ -13,7 +13,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use fleetcal_core::core::RunState;
+use fleetcal_core::core::Run;
 use fleetcal_core::event::TaskEnd;
 
 use node::Link;
@@ -52,6 +52,7 @@ fn invariants_hold_and_every_task_ends_whatever_happens() {
             "expired",
             "abandoned",
             "revoked",
+            "cancelled while leased",
             "restarted",
             "late answer",
             "lapsed lease kept",
@@ -131,7 +132,7 @@ fn calm(world: &mut World) {
         world.join(index);
     }
     for _ in 0..CALM_ROUNDS {
-        if world.core.runs().all(|run| run.state != RunState::Active) {
+        if world.core.runs().all(Run::is_over) {
             return;
         }
         for index in 0..world.nodes.len() {

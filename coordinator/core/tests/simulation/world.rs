@@ -98,7 +98,16 @@ impl World {
                 assert!(!reason.is_empty(), "a lease was revoked without a reason");
                 self.reached.insert("revoked");
                 let node = self.nodes.iter_mut().find(|node| node.id() == *agent).expect("known");
-                node.held.retain(|_, (key, _)| key != lease);
+                if !self.core.holds(agent, lease) {
+                    node.held.retain(|_, (key, _)| key != lease);
+                    return;
+                }
+                // Of a cancelled run: rows are still to come, and then the lease is given up, unless that is lost.
+                self.reached.insert("cancelled while leased");
+                if node.held.remove(&lease.task).is_some() {
+                    let end = TaskEnd::Released { reason: reason.clone() };
+                    node.late.push(Event::TaskEnded { agent: agent.clone(), lease: lease.clone(), end });
+                }
             }
             Action::Refused { reason, .. } => assert!(!reason.is_empty(), "refused without a reason"),
             Action::NoWork { .. } | Action::WorkAvailable | Action::TaskChanged { .. } | Action::RunEnded { .. } => {}
