@@ -1,7 +1,7 @@
 //! The worker process: one request, answered in events, then the end.
 
 use std::fs::File;
-use std::io::{Read, Stdin};
+use std::io::{Read, Stdin, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,11 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use fleetcal_model::device::DeviceFacts;
+
 use super::frame;
-use super::lock::{DeviceLock, LOCK_FOLDER, LockError};
+use super::lock::{DeviceLock, LOCK_FOLDER};
 use super::message::{Event, Request, RowLabels};
+use crate::device::Device;
 use crate::device::discovery::{DeviceVisitor, discover, with_device};
-use crate::device::{Device, DeviceError};
+use crate::device::sim::SimSpec;
 use crate::harness::clock::SystemClock;
 use crate::harness::{HarnessError, Setting, Sink, measure};
 use crate::task::TaskSpec;
@@ -43,7 +46,7 @@ pub fn worker_main() -> ExitCode {
     match serve_one() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(%error, "worker ends");
+            say_last(&mut std::io::stderr(), &format!("the worker ends: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -54,7 +57,7 @@ fn serve_one() -> Result<(), ChildError> {
     let mut events = EventPipe { pipe: take_standard_output()? };
     let interrupt = Arc::new(AtomicBool::new(false));
     let request = read_requests(std::io::stdin(), Arc::clone(&interrupt))?;
-    let answered = catch_unwind(AssertUnwindSafe(|| answer(request, &interrupt, &mut events)));
+    let answered = catch_unwind(AssertUnwindSafe(|| answer(request, Path::new(LOCK_FOLDER), &interrupt, &mut events)));
     let last = answered.unwrap_or_else(|payload| Event::Failed {
         reason: format!("the worker panicked: {}", panic_text(payload.as_ref())),
         retry: true,
@@ -79,33 +82,29 @@ fn read_requests(mut input: Stdin, interrupt: Arc<AtomicBool>) -> Result<Request
 }
 
 /// Does what is asked; the last event is returned, the others are said on the way.
-fn answer(request: Request, interrupt: &AtomicBool, events: &mut EventPipe) -> Event {
+fn answer(request: Request, locks: &Path, interrupt: &AtomicBool, events: &mut dyn Sink) -> Event {
     match request {
         Request::Discover { sim, data_folder } => Event::Devices(discover(Path::new(&data_folder), &sim)),
         Request::Measure { task, devices, sim, labels } => {
-            let [device] = devices.as_slice() else {
-                let reason =
-                    format!("a task on {} devices was given, this version measures one at a time", devices.len());
-                return Event::Failed { reason, retry: false };
-            };
-            let _lock = match DeviceLock::acquire(Path::new(LOCK_FOLDER), &device.uuid) {
-                Ok(lock) => lock,
-                Err(error @ LockError::Held { .. }) => return Event::Failed { reason: error.to_string(), retry: true },
-                Err(error @ LockError::Unusable { .. }) => {
-                    return Event::Failed { reason: error.to_string(), retry: false };
-                }
-            };
             let measuring = Measuring { task: &task, labels: &labels, interrupt, events };
-            match with_device(device, &sim, measuring) {
-                Ok(Ok(())) => Event::Done,
-                Ok(Err(error)) => Event::Failed { reason: error.to_string(), retry: error.retry_may_help() },
-                Err(error) => {
-                    let retry = !matches!(error, DeviceError::Library { .. });
-                    Event::Failed { reason: error.to_string(), retry }
-                }
+            match measure_alone(&devices, &sim, locks, measuring) {
+                Ok(()) => Event::Done,
+                Err(error) => Event::Failed { reason: error.to_string(), retry: error.retry_may_help() },
             }
         }
     }
+}
+
+/// Takes the device for this process, opens it, and measures.
+fn measure_alone(
+    devices: &[DeviceFacts],
+    sim: &SimSpec,
+    locks: &Path,
+    measuring: Measuring<'_>,
+) -> Result<(), HarnessError> {
+    let [device] = devices else { return Err(HarnessError::Devices { count: devices.len() }) };
+    let _lock = DeviceLock::acquire(locks, &device.uuid)?;
+    with_device(device, sim, measuring)?
 }
 
 /// Measures a task on whichever device was opened.
@@ -113,7 +112,7 @@ struct Measuring<'a> {
     task: &'a TaskSpec,
     labels: &'a RowLabels,
     interrupt: &'a AtomicBool,
-    events: &'a mut EventPipe,
+    events: &'a mut dyn Sink,
 }
 
 impl DeviceVisitor for Measuring<'_> {
@@ -149,16 +148,89 @@ fn take_standard_output() -> std::io::Result<File> {
     Ok(File::from(private))
 }
 
-/// A panic is an event of its own; on standard error it is one line.
+/// A panic is an event of its own; on standard error it is one line, without a backtrace.
 fn say_panics_in_one_line() {
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place, "panicked: {}", panic_text(panic.payload()));
+        let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
+        say_last(&mut std::io::stderr(), &format!("the worker panicked{place}: {}", panic_text(panic.payload())));
     }));
+}
+
+/// Says words on standard error as one line. A worker has no logger: the agent keeps these lines for the reason of a
+/// crash.
+fn say_last(errors: &mut dyn Write, words: &str) {
+    let line: Vec<&str> = words.split_whitespace().collect();
+    // Where nobody reads them, nobody misses them.
+    let _ = writeln!(errors, "{}", line.join(" "));
 }
 
 /// The words of a panic.
 fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
+}
+
+#[cfg(test)]
+mod tests {
+    use fleetcal_model::device::Backend;
+    use fleetcal_model::policy::MeasuringPolicy;
+
+    use super::*;
+    use crate::testing::{device, labels, lease};
+
+    fn request(devices: Vec<DeviceFacts>) -> Request {
+        let lease = lease("task-1");
+        let task = TaskSpec {
+            task_id: lease.task_id,
+            run_id: "run-1".into(),
+            plan_digest: "plan".into(),
+            attempt: lease.attempt,
+            epoch: lease.epoch,
+            devices: devices.iter().map(|device| device.uuid.clone()).collect(),
+            points: Vec::new(),
+            policy: MeasuringPolicy::default(),
+            seed: 1,
+            label: None,
+        };
+        Request::Measure { task: Box::new(task), devices, sim: SimSpec::default(), labels: labels() }
+    }
+
+    fn answered(locks: &Path, device: DeviceFacts) -> Event {
+        answer(request(vec![device]), locks, &AtomicBool::new(false), &mut Vec::new())
+    }
+
+    #[test]
+    fn what_is_wrong_with_this_node_may_be_right_on_another() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        assert_eq!(answered(folder.path(), device("SIM-1")), Event::Done, "nothing is wrong");
+
+        let _held = DeviceLock::acquire(folder.path(), &"SIM-1".into()).expect("nobody has it");
+        let no_folder = folder.path().join("file");
+        std::fs::write(&no_folder, "").expect("a file can be written");
+        let no_library = DeviceFacts { backend: Backend::Hip, ..device("HIP-1") };
+        for (locks, device, word) in [
+            (folder.path(), device("SIM-1"), "in use"),
+            (no_folder.as_path(), device("SIM-2"), "cannot be locked"),
+            (folder.path(), no_library, "HIP"),
+        ] {
+            match answered(locks, device) {
+                Event::Failed { reason, retry: true } => assert!(reason.contains(word), "{reason}"),
+                other => panic!("{word}: another node may do it: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_that_no_agent_of_this_version_can_do_is_not_tried_again() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let said = answer(request(Vec::new()), folder.path(), &AtomicBool::new(false), &mut Vec::new());
+        assert!(matches!(&said, Event::Failed { retry: false, .. }), "{said:?}");
+    }
+
+    #[test]
+    fn last_words_are_one_line() {
+        let mut errors = Vec::new();
+        say_last(&mut errors, "the worker panicked: left != right\n  left: 1\n right: 2");
+        assert_eq!(String::from_utf8_lossy(&errors), "the worker panicked: left != right left: 1 right: 2\n");
+    }
 }
