@@ -40,7 +40,7 @@ async fn follow(
     stop: &CancellationToken,
     reports: &mpsc::Sender<WorkerReport>,
 ) -> WorkerEnd {
-    let mut worker = match Worker::spawn(&program, &request).await {
+    let mut worker = match Worker::spawn(&program, &request) {
         Ok(worker) => worker,
         Err(error) => return end_of(&error),
     };

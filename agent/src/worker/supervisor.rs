@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::frame::{Decoder, FrameError, encode};
 use super::message::{Event, Request};
@@ -59,7 +60,8 @@ pub enum WorkerError {
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
-    input: Option<ChildStdin>,
+    /// Holds the worker's input open; dropped, it closes it.
+    input: Option<AbortOnDropHandle<()>>,
     output: ChildStdout,
     errors: JoinHandle<()>,
     last_words: Arc<Mutex<VecDeque<String>>>,
@@ -68,39 +70,33 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts `program worker` in a process group of its own and gives it its request.
+    /// Starts `program worker` in a process group of its own and gives it its request, without waiting until it has
+    /// read that: a worker that never reads is stopped like any other that says nothing.
     ///
     /// # Errors
     /// [`WorkerError::Spawn`], or [`WorkerError::Frame`] for a request too large to be told. A worker that dies before it
     /// has read the request is found by [`Worker::next_event`].
-    pub async fn spawn(program: &Path, request: &Request) -> Result<Self, WorkerError> {
+    pub fn spawn(program: &Path, request: &Request) -> Result<Self, WorkerError> {
         let mut command = Command::new(program);
         command.arg("worker");
-        Self::start(command, request).await
+        Self::start(command, request)
     }
 
     /// [`Worker::spawn`] with the command given.
-    async fn start(mut command: Command, request: &Request) -> Result<Self, WorkerError> {
+    fn start(mut command: Command, request: &Request) -> Result<Self, WorkerError> {
         let frame = encode(request)?;
         let program = PathBuf::from(command.as_std().get_program());
         let failed = |source| WorkerError::Spawn { program: program.clone(), source };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(failed)?;
         let missing = || failed(std::io::Error::other("a standard stream is missing"));
-        let mut input = child.stdin.take().ok_or_else(missing)?;
+        let input = child.stdin.take().ok_or_else(missing)?;
         let output = child.stdout.take().ok_or_else(missing)?;
         let stderr = child.stderr.take().ok_or_else(missing)?;
         let last_words = Arc::default();
         let errors = tokio::spawn(pass_on_errors(stderr, child.id(), Arc::clone(&last_words)));
-        if let Err(error) = input.write_all(&frame).await {
-            tracing::debug!(%error, "worker did not read its request");
-        }
-        Ok(Self { child, input: Some(input), output, errors, last_words, decoder: Decoder::default(), finished: false })
-    }
-
-    /// Its process id, while it runs.
-    pub fn pid(&self) -> Option<u32> {
-        self.child.id()
+        let input = Some(AbortOnDropHandle::new(tokio::spawn(hold_input(input, frame))));
+        Ok(Self { child, input, output, errors, last_words, decoder: Decoder::default(), finished: false })
     }
 
     /// The next event; `None` once it has said its last one and gone. May be cancelled: no event is lost then.
@@ -185,6 +181,14 @@ impl Drop for Worker {
         }
         self.errors.abort();
     }
+}
+
+/// Writes the request, then keeps the pipe open: its end is what tells a worker to stop.
+async fn hold_input(mut input: ChildStdin, frame: Vec<u8>) {
+    if let Err(error) = input.write_all(&frame).await {
+        tracing::debug!(%error, "worker did not read its request");
+    }
+    std::future::pending().await
 }
 
 /// Sends SIGKILL to a process group; it may be gone already.

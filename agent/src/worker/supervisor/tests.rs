@@ -2,11 +2,18 @@
 
 use super::*;
 
-async fn script(text: &str) -> Worker {
+fn script(text: &str) -> Worker {
+    start(text, &request(String::new()))
+}
+
+fn start(text: &str, request: &Request) -> Worker {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", text]);
-    let request = Request::Discover { sim: crate::device::sim::SimSpec::default(), data_folder: String::new() };
-    Worker::start(command, &request).await.expect("a shell can be started")
+    Worker::start(command, request).expect("a shell can be started")
+}
+
+fn request(data_folder: String) -> Request {
+    Request::Discover { sim: crate::device::sim::SimSpec::default(), data_folder }
 }
 
 /// Shell words that write frames.
@@ -19,7 +26,7 @@ fn say(events: &[Event]) -> String {
 #[tokio::test]
 async fn events_come_in_order_and_then_the_end() {
     let events = [Event::Note("it is late".to_owned()), Event::Done];
-    let mut worker = script(&say(&events)).await;
+    let mut worker = script(&say(&events));
     for event in events {
         assert_eq!(worker.next_event().await.expect("a good worker"), Some(event));
     }
@@ -28,7 +35,7 @@ async fn events_come_in_order_and_then_the_end() {
 
 #[tokio::test]
 async fn a_crash_names_the_signal_and_the_last_words() {
-    let mut worker = script("echo the driver is unwell >&2; kill -SEGV $$").await;
+    let mut worker = script("echo the driver is unwell >&2; kill -SEGV $$");
     let error = worker.next_event().await.expect_err("it crashed").to_string();
     assert!(error.contains("signal 11 (SIGSEGV)"), "{error}");
     assert!(error.contains("the driver is unwell"), "{error}");
@@ -36,7 +43,7 @@ async fn a_crash_names_the_signal_and_the_last_words() {
 
 #[tokio::test]
 async fn an_exit_without_a_last_word_is_a_death() {
-    let mut worker = script(&format!("{}; exit 3", say(&[Event::Note("so far".to_owned())]))).await;
+    let mut worker = script(&format!("{}; exit 3", say(&[Event::Note("so far".to_owned())])));
     assert!(worker.next_event().await.is_ok_and(|event| event.is_some()), "the note must come first");
     let error = worker.next_event().await.expect_err("it never said how it went").to_string();
     assert!(error.contains("exit code 3"), "{error}");
@@ -44,14 +51,14 @@ async fn an_exit_without_a_last_word_is_a_death() {
 
 #[tokio::test]
 async fn a_crash_after_the_last_word_loses_nothing() {
-    let mut worker = script(&format!("{}; kill -ABRT $$", say(&[Event::Done]))).await;
+    let mut worker = script(&format!("{}; kill -ABRT $$", say(&[Event::Done])));
     assert_eq!(worker.next_event().await.expect("the last word"), Some(Event::Done));
     assert_eq!(worker.next_event().await.expect("the work is done, however it exits"), None);
 }
 
 #[tokio::test]
 async fn garbage_is_an_error_of_its_own() {
-    let mut worker = script("echo this is no frame; exec cat >/dev/null").await;
+    let mut worker = script("echo this is no frame; exec cat >/dev/null");
     let error = worker.next_event().await.expect_err("that was no frame");
     assert!(matches!(error, WorkerError::Frame(FrameError::TooLarge { .. })), "{error}");
 }
@@ -59,19 +66,28 @@ async fn garbage_is_an_error_of_its_own() {
 #[tokio::test]
 async fn closing_its_input_stops_a_worker_and_keeps_what_it_said() {
     let last = Event::Failed { reason: "stopped".to_owned(), retry: true };
-    let worker = script(&format!("cat >/dev/null; {}", say(std::slice::from_ref(&last)))).await;
+    let worker = script(&format!("cat >/dev/null; {}", say(std::slice::from_ref(&last))));
     assert_eq!(worker.stop(EXIT_GRACE).await.expect("it stops"), [last]);
 }
 
 #[tokio::test]
 async fn a_worker_that_does_not_stop_is_killed() {
-    let worker = script("while true; do sleep 1; done").await;
+    let worker = script("while true; do sleep 1; done");
+    assert_eq!(worker.stop(Duration::ZERO).await.expect("SIGKILL ends a shell"), []);
+}
+
+#[tokio::test]
+async fn a_worker_that_never_reads_its_request_is_killed_too() {
+    // More than a pipe holds.
+    let request = request("folder".repeat(1 << 20));
+    let mut worker = start(&format!("{}; exec sleep 1000", say(&[Event::Note("deaf".to_owned())])), &request);
+    assert!(worker.next_event().await.is_ok_and(|event| event.is_some()), "nobody waits for it to read");
     assert_eq!(worker.stop(Duration::ZERO).await.expect("SIGKILL ends a shell"), []);
 }
 
 #[tokio::test]
 async fn killing_a_worker_kills_what_it_started() {
-    let mut worker = script(&format!("sleep 1000 & {}; wait", say(&[Event::Note("ready".to_owned())]))).await;
+    let mut worker = script(&format!("sleep 1000 & {}; wait", say(&[Event::Note("ready".to_owned())])));
     assert!(worker.next_event().await.is_ok_and(|event| event.is_some()), "it must run first");
     worker.kill().await.expect("SIGKILL ends a shell");
     // Standard error ends once nobody holds it any more, the shell's child included.
@@ -80,7 +96,7 @@ async fn killing_a_worker_kills_what_it_started() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
-    let request = Request::Discover { sim: crate::device::sim::SimSpec::default(), data_folder: String::new() };
-    let error = Worker::spawn(Path::new("/nowhere/fleetcal"), &request).await.expect_err("there is none").to_string();
+    let error =
+        Worker::spawn(Path::new("/nowhere/fleetcal"), &request(String::new())).expect_err("there is none").to_string();
     assert!(error.contains("/nowhere/fleetcal"), "{error}");
 }
