@@ -78,6 +78,18 @@ pub(super) fn fault(what: &str, error: DriverError) -> DeviceError {
     DeviceError::Launch { what: what.to_owned(), reason: explain(error) }
 }
 
+/// What a driver's error means where code was being loaded: it costs the solutions of that code, unless it sticks.
+pub(super) fn loading_fault(entry: &str, error: DriverError) -> DeviceError {
+    loading_fault_in_words(entry, error.0, explain(error))
+}
+
+fn loading_fault_in_words(entry: &str, code: CUresult, words: String) -> DeviceError {
+    if is_sticky(code) {
+        return DeviceError::Lost { reason: format!("loading {entry}: {words}") };
+    }
+    DeviceError::Compile { entry: entry.to_owned(), log: words }
+}
+
 fn is_sticky(code: CUresult) -> bool {
     matches!(
         code,
@@ -108,6 +120,15 @@ fn is_sticky(code: CUresult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_context_that_is_lost_while_code_is_loaded_is_no_fault_of_the_code() {
+        let fault = |code| loading_fault_in_words("copy", code, "the driver's words".to_owned());
+        let lost = fault(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+        assert!(matches!(&lost, DeviceError::Lost { reason } if reason.contains("the driver's words")), "{lost}");
+        let wrong = fault(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
+        assert!(matches!(&wrong, DeviceError::Compile { entry, .. } if entry == "copy"), "{wrong}");
+    }
 
     #[test]
     fn only_errors_that_poison_the_context_are_sticky() {

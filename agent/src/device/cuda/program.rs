@@ -33,9 +33,7 @@ pub(super) struct Loaded {
 impl Loaded {
     /// Finds an entry. Under lazy loading this is what brings its code to the device, so no launch does.
     pub(super) fn function(&self, entry: &str) -> Result<CudaFunction, DeviceError> {
-        self.module
-            .load_function(entry)
-            .map_err(|error| DeviceError::Compile { entry: entry.to_owned(), log: driver::explain(error) })
+        self.module.load_function(entry).map_err(|error| driver::loading_fault(entry, error))
     }
 }
 
@@ -136,6 +134,6 @@ fn load(context: &Arc<CudaContext>, program: Compiled) -> Result<Loaded, DeviceE
     let code_digest = Sha256Digest::of(&program.image).to_hex();
     let module = context
         .load_module(Ptx::from_binary(program.image))
-        .map_err(|error| DeviceError::Compile { entry: program.options.clone(), log: driver::explain(error) })?;
+        .map_err(|error| driver::loading_fault(&program.options, error))?;
     Ok(Loaded { module, source_digest: program.source_digest, code_digest, compile_options: program.options })
 }
