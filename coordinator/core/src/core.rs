@@ -45,6 +45,9 @@ pub struct CoreConfig {
     pub orphan_ns: u64,
     /// A task that an agent gave back rests this long, nanoseconds.
     pub rest_ns: u64,
+    /// A task that failed on a device is not tried there again before this long after the first failure, nanoseconds;
+    /// each further one doubles it. A twin may try at once.
+    pub retry_ns: u64,
     /// Attempts that may go wrong before a task is set aside.
     pub attempts_max: usize,
 }
@@ -57,6 +60,7 @@ impl Default for CoreConfig {
             grace_ns: 60 * SECOND_NS,
             orphan_ns: 900 * SECOND_NS,
             rest_ns: 5 * SECOND_NS,
+            retry_ns: 5 * SECOND_NS,
             attempts_max: 3,
         }
     }
@@ -131,11 +135,10 @@ impl Core {
         let Some(task) = self.ledger.tasks.get(id) else { return };
         match &task.state {
             TaskState::Leased(_) => self.presence.set_deadline(id, now.after_ns(self.config.lease_ns)),
-            TaskState::Pending { not_before, .. } => {
+            TaskState::Pending { .. } => {
                 self.presence.clear_deadline(id);
-                if *not_before > now {
-                    self.presence.resting.insert((*not_before, id.clone()));
-                }
+                let rests = task.rests().filter(|until| *until > now).map(|until| (until, id.clone()));
+                self.presence.resting.extend(rests);
             }
             TaskState::Done { .. } | TaskState::Failed { .. } | TaskState::SetAside { .. } => {
                 self.presence.clear_deadline(id);

@@ -3,7 +3,7 @@
 use fleetcal_model::id::{AgentId, DeviceId, TaskId};
 
 use super::Core;
-use super::task::{Lease, TaskState};
+use super::task::{Lease, Mishap, TaskState};
 use crate::action::Action;
 use crate::event::{CommittedSegment, LeaseKey, TaskEnd, Timestamp};
 
@@ -45,7 +45,10 @@ impl Core {
         let Some(lease) = present.filter(|lease| lease.key == *key && lease.agent == *agent).cloned() else { return };
         let rest_ns = self.config.rest_ns;
         match end {
-            TaskEnd::Failed { reason, retry: true } => self.strike(now, &key.task, &lease, &reason, false, actions),
+            TaskEnd::Failed { reason, retry: true } => {
+                let mishap = Mishap { reason: &reason, rest_ns: self.config.retry_ns, may_return: false };
+                self.strike(now, &key.task, &lease, mishap, actions);
+            }
             TaskEnd::Failed { reason, retry: false } => {
                 self.change(now, &key.task, actions, |task| task.state = TaskState::Failed { reason });
             }
@@ -65,12 +68,11 @@ impl Core {
         now: Timestamp,
         task: &TaskId,
         lease: &Lease,
-        reason: &str,
-        may_return: bool,
+        mishap: Mishap<'_>,
         actions: &mut Vec<Action>,
     ) {
         let attempts_max = self.config.attempts_max;
-        self.change(now, task, actions, |task| task.strike(now, lease, reason, attempts_max, may_return));
+        self.change(now, task, actions, |task| task.strike(now, lease, &mishap, attempts_max));
     }
 
     /// Leases ran out.
@@ -79,7 +81,8 @@ impl Core {
             let present = self.ledger.tasks.get(&key.task).and_then(|task| task.lease());
             let Some(lease) = present.filter(|lease| lease.key == *key).cloned() else { continue };
             let reason = format!("agent {} was not heard of for the time of a lease", lease.agent);
-            self.strike(now, &key.task, &lease, &reason, true, actions);
+            let mishap = Mishap { reason: &reason, rest_ns: 0, may_return: true };
+            self.strike(now, &key.task, &lease, mishap, actions);
         }
     }
 

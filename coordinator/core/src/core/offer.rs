@@ -40,7 +40,8 @@ impl Core {
             return None;
         }
         let queue = self.ledger.queues.get(&device.class)?;
-        let ready = || queue.values().filter_map(|task| self.ledger.tasks.get(task)).filter(|task| task.is_ready(now));
+        let ready =
+            || queue.values().filter_map(|task| self.ledger.tasks.get(task)).filter(|task| task.is_ready(now, id));
         let own = ready().find(|task| task.home == *id && !(task.wants_twin_of(id) && self.has_twin(task, device)));
         own.or_else(|| {
             ready().find(|task| {

@@ -26,7 +26,7 @@ pub(super) struct Presence {
     connections: BTreeMap<AgentId, Connection>,
     deadlines: BTreeMap<TaskId, Timestamp>,
     by_time: BTreeSet<(Timestamp, TaskId)>,
-    /// Tasks that were given back, and when they may be handed out again.
+    /// Tasks that were given back or failed, and when they may be handed out again.
     pub(super) resting: BTreeSet<(Timestamp, TaskId)>,
     /// The latest look at the deadlines.
     pub(super) looked: Timestamp,

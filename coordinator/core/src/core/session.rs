@@ -4,7 +4,7 @@ use fleetcal_model::id::{AgentId, TaskId};
 
 use super::Core;
 use super::run::RunState;
-use super::task::{Lease, Task};
+use super::task::{Lease, Mishap, Task};
 use crate::action::Action;
 use crate::event::{AgentIdentity, Event, LeaseKey, Timestamp};
 
@@ -36,7 +36,8 @@ impl Core {
         for task in self.ledger.held_by(&agent) {
             let lease = self.ledger.tasks.get(&task).and_then(|task| task.lease()).cloned();
             if let Some(lease) = lease.filter(|lease| !held.contains(&lease.key)) {
-                self.strike(now, &task, &lease, "its agent came back without it", false, actions);
+                let mishap = Mishap { reason: "its agent came back without it", rest_ns: 0, may_return: false };
+                self.strike(now, &task, &lease, mishap, actions);
             }
         }
         for key in held {

@@ -86,6 +86,19 @@ pub struct Strike {
     pub device: DeviceId,
     /// How.
     pub reason: String,
+    /// The device does not try the task again before.
+    pub rests_until: Timestamp,
+}
+
+/// How an attempt goes wrong.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mishap<'r> {
+    /// In words.
+    pub(super) reason: &'r str,
+    /// How long the device should rest before it tries again, at the first time, nanoseconds.
+    pub(super) rest_ns: u64,
+    /// Whether the holder may come back to the lease.
+    pub(super) may_return: bool,
 }
 
 /// One unit of work.
@@ -151,19 +164,36 @@ impl Task {
         }
     }
 
-    /// Whether it waits and may be handed out at that time.
-    pub fn is_ready(&self, now: Timestamp) -> bool {
+    /// Whether it waits and may be handed out to the device at that time.
+    pub fn is_ready(&self, now: Timestamp, device: &DeviceId) -> bool {
+        let rests = |strike: &Strike| strike.device == *device && strike.rests_until > now;
         match &self.state {
-            TaskState::Pending { not_before, .. } => *not_before <= now,
+            TaskState::Pending { not_before, .. } => *not_before <= now && !self.strikes.iter().any(rests),
             TaskState::Leased(_) | TaskState::Done { .. } | TaskState::Failed { .. } | TaskState::SetAside { .. } => {
                 false
             }
         }
     }
 
+    /// Times, past ones too, at which more devices may have it than before. For a task that waits.
+    pub(super) fn rests(&self) -> impl Iterator<Item = Timestamp> {
+        let given_back = match &self.state {
+            TaskState::Pending { not_before, .. } => Some(*not_before),
+            TaskState::Leased(_) | TaskState::Done { .. } | TaskState::Failed { .. } | TaskState::SetAside { .. } => {
+                None
+            }
+        };
+        given_back.into_iter().chain(self.strikes.iter().map(|strike| strike.rests_until))
+    }
+
+    /// How often it went wrong on a device.
+    fn strikes_on(&self, device: &DeviceId) -> usize {
+        self.strikes.iter().filter(|strike| strike.device == *device).count()
+    }
+
     /// Whether a device had its fair share of tries: a twin should have the next.
     pub fn wants_twin_of(&self, device: &DeviceId) -> bool {
-        self.strikes.iter().filter(|strike| strike.device == *device).count() >= STRIKES_BEFORE_TWIN
+        self.strikes_on(device) >= STRIKES_BEFORE_TWIN
     }
 
     /// Why it ended without being done, or what of it was dropped.
@@ -185,15 +215,20 @@ impl Task {
         self.state = TaskState::Pending { since: now, not_before, lapsed };
     }
 
-    /// An attempt went wrong: it waits again, or is set aside after the last of `strikes_max`.
-    pub(super) fn strike(&mut self, now: Timestamp, lease: &Lease, reason: &str, strikes_max: usize, may_return: bool) {
-        let devices = lease.devices.iter().cloned();
-        self.strikes.extend(devices.map(|device| Strike { device, reason: reason.to_owned() }));
+    /// An attempt went wrong: it waits again, or is set aside after the last of `strikes_max`. The device has it again
+    /// after `rest_ns`, doubled by each strike before.
+    pub(super) fn strike(&mut self, now: Timestamp, lease: &Lease, strike: &Mishap<'_>, strikes_max: usize) {
+        for device in &lease.devices {
+            let doublings = u32::try_from(self.strikes_on(device)).unwrap_or(u32::MAX);
+            let rest_ns = strike.rest_ns.saturating_mul(2_u64.saturating_pow(doublings));
+            let reason = strike.reason.to_owned();
+            self.strikes.push(Strike { device: device.clone(), reason, rests_until: now.after_ns(rest_ns) });
+        }
         if self.strikes.len() >= strikes_max {
-            let count = self.strikes.len();
+            let (count, reason) = (self.strikes.len(), strike.reason);
             self.state = TaskState::SetAside { reason: format!("given up after {count} attempts, the last: {reason}") };
         } else {
-            self.wait(now, now, may_return.then(|| lease.clone()));
+            self.wait(now, now, strike.may_return.then(|| lease.clone()));
         }
     }
 }

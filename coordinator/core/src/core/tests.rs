@@ -146,6 +146,7 @@ fn a_device_gets_its_own_tasks_in_the_order_of_the_plan() {
     assert_eq!((grant.label.as_deref(), &grant.run), (Some("night"), &run()));
     assert!(night.ask("b").is_none(), "a device that is measured got a second task");
     night.fail("b", &grant.lease);
+    night.pass(5);
     let again = night.ask("b").expect("work");
     assert_eq!((&again.lease.task, again.lease.attempt, again.seed), (&task(2), 2, grant.seed));
     assert!(again.lease.epoch > grant.lease.epoch);
@@ -203,6 +204,7 @@ fn a_lapsed_lease_is_not_given_back_on_a_device_that_is_taken() {
     let mut night = Night::new();
     let lease = night.grant("a");
     night.fail("a", &lease);
+    night.pass(5);
     let lease = night.grant("a");
     night.pass(40);
     // Two strikes: the twin should have the task, and the device goes on with its next.
@@ -220,6 +222,7 @@ fn a_task_that_keeps_failing_tries_a_twin_and_is_set_aside() {
         let lease = night.grant(agent);
         assert_eq!(lease.task, task(0));
         night.fail(agent, &lease);
+        night.pass(5);
     }
     night.finish("b");
     night.finish("b");
@@ -250,6 +253,7 @@ fn only_the_winning_attempt_speaks_for_a_task() {
     let winner = |night: &Night| night.core.winning_attempts(&run()).get(&task(0)).copied();
     assert_eq!(winner(&night), Some(WinningAttempt { attempt: 1, complete: false }));
     night.fail("a", &first);
+    night.pass(5);
     let second = night.grant("a");
     assert_eq!(winner(&night), Some(WinningAttempt { attempt: 1, complete: false }), "attempt 2 has no row yet");
     night.step(commit(&second, 5));
@@ -275,6 +279,29 @@ fn a_task_given_back_rests_and_one_without_devices_is_set_aside() {
     let reason = night.core.task(&task(3)).and_then(Task::reason);
     assert_eq!(reason.as_deref(), Some("no device of class nvidia-h200-140g-700w was connected for 900 s"));
     assert_eq!(night.next_reason(), None);
+}
+
+/// A device that another process holds fails every attempt within milliseconds.
+#[test]
+fn a_failed_task_rests_on_its_device_longer_each_time_and_a_twin_may_have_it_at_once() {
+    let mut night = Night::new();
+    for rest in [5, 10] {
+        let lease = night.grant("a");
+        assert_eq!(lease.task, task(0));
+        night.fail("a", &lease);
+        let is_ready = |night: &Night, device: &str| {
+            night.core.task(&task(0)).is_some_and(|task| task.is_ready(night.now, &device.into()))
+        };
+        assert!(!is_ready(&night, "gpu-a") && is_ready(&night, "gpu-b"));
+        if rest == 5 {
+            night.finish("a");
+        }
+        assert!(night.ask("a").is_none(), "the failed task was tried again at once");
+        assert_eq!(night.next_reason(), Some(DeadlineReason::TaskRested(task(0))));
+        assert!(night.pass(rest - 1).is_empty() && !is_ready(&night, "gpu-a"));
+        assert!(night.pass(1).contains(&Action::WorkAvailable), "nobody is told that it has rested");
+        assert!(is_ready(&night, "gpu-a"));
+    }
 }
 
 #[test]

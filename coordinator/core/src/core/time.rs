@@ -14,7 +14,7 @@ use crate::event::{Event, LeaseKey, Timestamp};
 pub enum DeadlineReason {
     /// The task's lease runs out.
     LeaseEnds(TaskId),
-    /// The task, given back before, can be handed out again.
+    /// The task, given back or failed before, can be handed out again.
     TaskRested(TaskId),
     /// The agent is no longer waited for: twins of its devices take its tasks.
     AgentGivenUp(AgentId),
