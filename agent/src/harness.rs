@@ -2,7 +2,7 @@
 //!
 //! The shape is that of the Tensile tuning client: rounds > problems (points) > solutions > visits > warm-ups, syncs,
 //! enqueues, with listeners around every level. Listeners are asked for counts (the largest wins and is broadcast) and
-//! whether more is needed (all are asked, any yes wins, votes are kept); `pre_*` hooks run in order of registration,
+//! whether more is needed (all are asked, any yes wins); `pre_*` hooks run in order of registration,
 //! `post_*` hooks in reverse; nothing is called while a timed interval runs. What is measured, validated and published
 //! is one [`record::Record`] a (point, solution), so that a result can never be seen before its verdict.
 //!

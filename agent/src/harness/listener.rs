@@ -10,7 +10,9 @@ pub type HookResult = Result<(), HarnessError>;
 
 /// Something that takes part in the loop. Every method has a default that does nothing.
 ///
-/// `post_*` hooks of a level run even where one of its `pre_*` hooks failed, so they take nothing for granted.
+/// A fault that costs the solution in hand skips the rest of its visit and no `post_*` hook: these run even where a
+/// `pre_*` hook of their level failed, so they take nothing for granted. After an error that ends the task no hook runs
+/// any more: nothing that it could find out would hold, and a row cut short must stay open for the agent to finish.
 pub trait Listener<D: Device> {
     /// Its name in logs.
     fn name(&self) -> &'static str;
@@ -105,26 +107,9 @@ pub trait Listener<D: Device> {
     }
 }
 
-/// How a vote went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ballot {
-    /// What was asked.
-    pub question: &'static str,
-    /// Every listener's answer, in order of registration.
-    pub votes: Vec<(&'static str, bool)>,
-}
-
-impl Ballot {
-    /// Whether any listener said yes.
-    pub fn carried(&self) -> bool {
-        self.votes.iter().any(|(_, yes)| *yes)
-    }
-}
-
 /// The listeners of a task, in order of registration, asked and told together.
 pub struct Listeners<'a, D: Device> {
     members: Vec<Box<dyn Listener<D> + 'a>>,
-    last_ballot: Option<Ballot>,
 }
 
 /// Declares hooks that run forward, or in reverse.
@@ -150,7 +135,7 @@ macro_rules! hooks {
 impl<'a, D: Device> Listeners<'a, D> {
     /// Registers listeners.
     pub fn new(members: Vec<Box<dyn Listener<D> + 'a>>) -> Self {
-        Self { members, last_ballot: None }
+        Self { members }
     }
 
     hooks! {
@@ -206,35 +191,29 @@ impl<'a, D: Device> Listeners<'a, D> {
 
     /// Whether any listener wants another round. All are asked.
     pub fn needs_more_rounds(&mut self, bench: &Bench<'_, D>) -> bool {
-        let votes =
+        let votes: Vec<_> =
             self.members.iter_mut().map(|listener| (listener.name(), listener.needs_more_rounds(bench))).collect();
-        self.count_votes(Ballot { question: "another round", votes })
+        carried("another round", &votes)
     }
 
     /// Whether any listener wants another warm-up of this visit. All are asked.
     pub fn needs_more_warmups(&mut self, bench: &Bench<'_, D>) -> bool {
-        let votes =
+        let votes: Vec<_> =
             self.members.iter_mut().map(|listener| (listener.name(), listener.needs_more_warmups(bench))).collect();
-        self.count_votes(Ballot { question: "another warm-up", votes })
+        carried("another warm-up", &votes)
     }
 
     /// Whether any listener wants more samples of this visit. All are asked.
     pub fn needs_more_samples(&mut self, bench: &mut Bench<'_, D>) -> bool {
-        let votes =
+        let votes: Vec<_> =
             self.members.iter_mut().map(|listener| (listener.name(), listener.needs_more_samples(bench))).collect();
-        self.count_votes(Ballot { question: "more samples", votes })
+        carried("more samples", &votes)
     }
+}
 
-    /// The last vote taken.
-    pub fn last_ballot(&self) -> Option<&Ballot> {
-        self.last_ballot.as_ref()
-    }
-
-    /// Keeps a ballot and says how it went.
-    fn count_votes(&mut self, ballot: Ballot) -> bool {
-        let carried = ballot.carried();
-        tracing::trace!(question = ballot.question, votes = ?ballot.votes, carried, "voted");
-        self.last_ballot = Some(ballot);
-        carried
-    }
+/// Whether any listener said yes. Says at the finest level of logging who did.
+fn carried(question: &str, votes: &[(&str, bool)]) -> bool {
+    let carried = votes.iter().any(|(_, yes)| *yes);
+    tracing::trace!(question, ?votes, carried, "voted");
+    carried
 }

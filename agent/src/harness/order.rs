@@ -1,7 +1,7 @@
 //! Seeded randomness: the order of visits and the offset of buffers.
 //!
 //! Every round draws from its own stream of the task's seed, so that a round's order does not depend on how much
-//! randomness the rounds before it used, and a resumed task goes on as the interrupted one would have.
+//! randomness the rounds before it used.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
 use super::fake::{Copies, FakeClock, FakeDevice, SharedLog, labels, point, task};
-use crate::device::{Device, RawSample};
+use crate::device::{Device, DeviceError, RawSample};
 use crate::harness::bench::Bench;
 use crate::harness::listener::{HookResult, Listener, Listeners};
 use crate::harness::{Setting, rounds, set_up};
@@ -20,6 +20,7 @@ struct Recorder {
     batches: u64,
     rounds_asked: u64,
     batches_asked: u64,
+    fails_before_visits: Option<DeviceError>,
 }
 
 impl Recorder {
@@ -79,7 +80,8 @@ impl<D: Device> Listener<D> for Recorder {
         self.hook("post_solution")
     }
     fn pre_visit(&mut self, _: &mut Bench<'_, D>) -> HookResult {
-        self.hook("pre_visit")
+        self.note("pre_visit");
+        self.fails_before_visits.clone().map_or(Ok(()), |error| Err(error.into()))
     }
     fn post_visit(&mut self, _: &mut Bench<'_, D>) -> HookResult {
         self.hook("post_visit")
@@ -92,8 +94,15 @@ impl<D: Device> Listener<D> for Recorder {
     }
 }
 
-/// Runs a task of one point and one solution with only these listeners around it, and an arena of their own.
+/// [`run_to_its_end`] where nothing goes wrong.
 fn run(members: Vec<Recorder>) -> (Vec<String>, FakeDevice) {
+    let (outcome, log, device) = run_to_its_end(members);
+    outcome.expect("good listeners");
+    (log, device)
+}
+
+/// Runs a task of one point and one solution with only these listeners around it, and an arena of their own.
+fn run_to_its_end(members: Vec<Recorder>) -> (HookResult, Vec<String>, FakeDevice) {
     let task = task(vec![point(64, 1)]);
     let (log, mut device) = (Rc::clone(&members[0].log), FakeDevice::new());
     let (labels, interrupt, clock) = (labels(), AtomicBool::new(false), FakeClock(Rc::clone(&device.clock)));
@@ -104,10 +113,10 @@ fn run(members: Vec<Recorder>) -> (Vec<String>, FakeDevice) {
     bench.arena.renew(bench.device, &[256, 256], 0).expect("memory enough");
     let boxed = |member| -> Box<dyn Listener<FakeDevice>> { Box::new(member) };
     let mut listeners = Listeners::new(members.into_iter().map(boxed).collect());
-    rounds::run(&mut bench, &mut listeners).expect("good listeners");
+    let outcome = rounds::run(&mut bench, &mut listeners);
     drop(bench);
     let log = log.borrow().clone();
-    (log, device)
+    (outcome, log, device)
 }
 
 #[test]
@@ -163,18 +172,19 @@ fn any_yes_wins_and_all_are_asked_even_after_a_yes() {
 }
 
 #[test]
-fn votes_are_kept() {
-    let task = task(vec![point(64, 1)]);
-    let mut device = FakeDevice::new();
-    let (labels, interrupt, clock) = (labels(), AtomicBool::new(false), FakeClock(Rc::clone(&device.clock)));
-    let setting = Setting { task: &task, labels: &labels, interrupt: &interrupt, clock: &clock };
-    let mut events = Vec::new();
-    let bench = Bench::new(&mut device, &Copies, setting, &mut events);
-    let mut listeners = Listeners::new(vec![
-        Box::new(Recorder { name: "yes", rounds: 1, ..Recorder::default() }),
-        Box::new(Recorder { name: "no", ..Recorder::default() }),
-    ]);
-    assert!(listeners.needs_more_rounds(&bench));
-    let votes = listeners.last_ballot().map(|ballot| ballot.votes.clone());
-    assert_eq!(votes, Some(vec![("yes", true), ("no", false)]));
+fn post_hooks_run_after_a_fault_of_the_solution_and_not_after_the_end_of_the_task() {
+    let hooks_after = |fault| {
+        let log = SharedLog::default();
+        let first = Recorder { name: "a", log: Rc::clone(&log), rounds: 1, batches: 1, ..Recorder::default() };
+        let second = Recorder { name: "b", log, fails_before_visits: Some(fault), ..Recorder::default() };
+        let (outcome, log, _) = run_to_its_end(vec![first, second]);
+        let failed = log.iter().position(|line| line == "b pre_visit").expect("it gets that far");
+        (outcome.is_ok(), log[failed + 1..].iter().filter(|line| line.contains('_')).cloned().collect::<Vec<_>>())
+    };
+    let spared = DeviceError::Launch { what: "poisoning".to_owned(), reason: "too many resources".to_owned() };
+    let posts = "b post_visit,a post_visit,b post_solution,a post_solution,b post_problem,a post_problem,b post_round,\
+                 a post_round";
+    assert_eq!(hooks_after(spared), (true, posts.split(',').map(str::to_owned).collect()));
+    let lost = DeviceError::Lost { reason: "an illegal address".to_owned() };
+    assert_eq!(hooks_after(lost), (false, Vec::new()));
 }
