@@ -53,7 +53,8 @@ impl ReferenceValidator {
 
     /// Compares every output of the point in hand, and joins what it finds to the verdict of the record in hand.
     fn judge<D: Device>(&mut self, bench: &mut Bench<'_, D>, elements: i64, when: &str) -> HookResult {
-        let mut checked = bench.record().verdict.checked();
+        let before = bench.record().verdict.clone();
+        let mut seen = Checked::default();
         let outputs: Vec<(usize, &'static str, u64)> = bench
             .point()
             .buffers
@@ -64,15 +65,15 @@ impl ReferenceValidator {
             .collect();
         for (array, name, total) in outputs {
             let (found, wrong) = self.compare_array(bench, array, total, stride(total, elements))?;
-            checked = checked.and(found);
+            seen = seen.and(found);
             if let Some(wrong) = wrong {
                 let reason =
                     format!("{name}[{}] is {} {when}, expected {}", wrong.element, wrong.found, wrong.expected);
-                bench.record().verdict = Verdict::Failed { checked, reason };
+                bench.record().verdict = Verdict::Failed { checked: joined(&before, seen), reason };
                 return Ok(());
             }
         }
-        bench.record().verdict = Verdict::Passed(checked);
+        bench.record().verdict = Verdict::Passed(joined(&before, seen));
         Ok(())
     }
 
@@ -151,6 +152,16 @@ impl<D: Device> Listener<D> for ReferenceValidator {
             self.judge(bench, self.recheck_elements(), "after timed launches")?;
         }
         Ok(())
+    }
+}
+
+/// What is known after another look. Looks in passing add no elements to those of the full one; the worst of all stays.
+fn joined(before: &Verdict, seen: Checked) -> Checked {
+    match before {
+        Verdict::Passed(checked) => Checked { elements: checked.elements, ..checked.and(seen) },
+        Verdict::Pending | Verdict::NoCheck | Verdict::Failed { .. } | Verdict::Invalid(_) | Verdict::Skipped(_) => {
+            seen
+        }
     }
 }
 

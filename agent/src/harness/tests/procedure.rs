@@ -100,7 +100,9 @@ fn a_row_is_opened_only_once_validated_and_says_what_is_known() {
     };
     let row = said.0.iter().find_map(opened).expect("a row was opened");
     assert_eq!((row.outcome.status, row.outcome.max_error), (Status::Passed, Some(0.0)));
-    assert!(row.outcome.validated_elements >= 1 << 20, "all elements were asked for");
+    assert_eq!(row.outcome.validated_elements, 1 << 20, "all elements were asked for");
+    let closed = said.row("s0").1.outcome.validated_elements;
+    assert_eq!(closed, 1 << 20, "elements that later visits look at again count once");
     assert_eq!((row.work.elements, row.work.block_threads), (Some(1 << 20), Some(128)));
     assert_eq!(row.work.parameters.get("ns").map(String::as_str), Some("1000"));
     assert_eq!((row.timing.clock_overhead_ns, row.timing.flush_mode), (Some(2.0), FlushMode::Oversized));
