@@ -28,4 +28,6 @@ pub struct TaskSpec {
     pub seed: u64,
     /// Free text from the plan.
     pub label: Option<String>,
+    /// Whether no other device of the node is measured meanwhile.
+    pub alone_on_node: bool,
 }

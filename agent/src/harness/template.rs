@@ -19,6 +19,9 @@ use crate::worker::message::RowLabels;
 /// What inputs hold: [`fleetcal_kernels::data::random_element`].
 const DATA_PATTERN: &str = "random";
 
+/// The condition of a device whose neighbours on the node are not measured.
+const ALONE: &str = "alone";
+
 /// What a row is made of.
 pub struct RowSource<'a> {
     /// Task and labels.
@@ -50,8 +53,7 @@ impl RowSource<'_> {
         let device = device_columns(self.facts, self.setting.labels);
         let work = self.work(prepared);
         let timing = self.timing();
-        // Whether neighbours were busy, and foreign processes with them, is unknown here, and unknown is not none.
-        let conditions = Conditions::default();
+        let conditions = self.conditions();
         let outcome = Outcome {
             status: Status::Skipped,
             reason: None,
@@ -64,6 +66,17 @@ impl RowSource<'_> {
             ended_utc_ns: 0,
         };
         Row { identity, device, work, counts: self.counts, timing, conditions, outcome }
+    }
+
+    /// What is known before anything is measured. Foreign processes are unknown here, and so is whether neighbours are
+    /// busy where the coordinator does not see to it that none is; unknown is not none.
+    fn conditions(&self) -> Conditions {
+        let alone = self.setting.task.alone_on_node;
+        Conditions {
+            neighbours: alone.then(|| ALONE.to_owned()),
+            co_running_devices: alone.then_some(0),
+            ..Conditions::default()
+        }
     }
 
     fn identity(&self) -> Identity {

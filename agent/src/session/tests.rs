@@ -79,6 +79,7 @@ fn grant(task: &str, device: &str) -> Order {
         policy: MeasuringPolicy::default(),
         seed: 1,
         label: None,
+        alone_on_node: true,
     };
     Order::Grant((&task).into())
 }

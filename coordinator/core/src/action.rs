@@ -25,6 +25,8 @@ pub struct Grant {
     pub seed: u64,
     /// Free text from the plan.
     pub label: Option<String>,
+    /// Whether no other device of the node is measured meanwhile.
+    pub alone_on_node: bool,
 }
 
 /// What the shell does. In the order given; a `Journal` is durable before what stands behind it is performed.
@@ -55,6 +57,11 @@ pub enum Action {
     },
     /// Agents with idle devices may find work now.
     WorkAvailable,
+    /// A device of the agent is free again: its other idle devices may find work now.
+    NodeFreed {
+        /// The agent.
+        agent: AgentId,
+    },
     /// A task changed: tell who watches.
     TaskChanged {
         /// The task.

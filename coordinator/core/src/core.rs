@@ -8,7 +8,7 @@
 //! when its own device has failed it twice, or when that device's agent said goodbye or was away for the grace time.
 //! Tasks of a class that no device is connected of are set aside after the orphan time.
 
-use fleetcal_model::id::{RunId, TaskId};
+use fleetcal_model::id::{AgentId, RunId, TaskId};
 
 use crate::action::Action;
 use crate::event::{Event, Timestamp};
@@ -147,6 +147,11 @@ impl Core {
         actions.push(Action::TaskChanged { task: id.clone() });
         if changed.waits {
             work_available(actions);
+        }
+        // Others of its devices may have found nothing because too many were measured.
+        let of_several = |agent: &AgentId| self.ledger.fleet.agents.get(agent).is_some_and(|it| it.devices.len() > 1);
+        if let Some(agent) = changed.freed.filter(of_several) {
+            actions.push(Action::NodeFreed { agent });
         }
         if changed.run_ended {
             actions.push(Action::RunEnded { run: task.run.clone() });

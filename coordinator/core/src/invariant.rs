@@ -12,7 +12,7 @@ use crate::core::{Core, Run, RunState, Task, TaskState};
 pub enum Invariant {
     /// 1. Every committed row is counted once, for an attempt that was granted.
     RowsOnce,
-    /// 2. A device is measured by one task at a time.
+    /// 2. A device is measured by one task at a time, and no more devices of a node than each of their plans allows.
     DeviceExclusive,
     /// 3. A late answer under an old epoch moves no task: present leases have epochs and attempts of their own.
     EpochFence,
@@ -95,6 +95,12 @@ fn device_exclusive(core: &Core, found: &mut Findings) {
                 format!("device {device} is held by {} and {}", task.id, other.map_or("", |other| other.as_str()))
             });
         }
+    }
+    for agent in ledger.leases.keys() {
+        let crowd = ledger.crowd(agent);
+        found.require(crowd.busy <= crowd.most, Invariant::DeviceExclusive, || {
+            format!("{} devices of agent {agent} are measured, a plan allows {}", crowd.busy, crowd.most)
+        });
     }
     for (id, device) in &ledger.fleet.devices {
         found.require(device.task.as_ref() == holders.get(id).copied(), Invariant::DeviceExclusive, || {

@@ -20,6 +20,7 @@
 //! [limits]
 //! task_time = "30min"                  # of one task
 //! device_time = "1h"                   # of all tasks of one device: a run estimated above it is refused
+//! devices_per_node = 1                 # measured at a time, the default: neighbours disturb each other
 //!
 //! [[sweep]]
 //! family = "stream"
@@ -77,11 +78,20 @@ pub struct Plan {
     digest: Sha256Digest,
 }
 
-/// What a plan may cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What a plan may cost, and take up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Estimated time of one device, all its tasks together, above which a run is refused, nanoseconds.
     pub device_ns_max: Option<u64>,
+    /// Devices of a node that may be measured at the same time while one of them is measured for this plan: at least 1,
+    /// and 1 means that rows are measured alone. Neighbours share power, cooling, host memory and links.
+    pub devices_per_node: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { device_ns_max: None, devices_per_node: 1 }
+    }
 }
 
 /// One `[[sweep]]` section.

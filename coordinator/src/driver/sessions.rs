@@ -72,7 +72,11 @@ impl Sessions {
     /// Sends to an agent, if it is attached. An agent that reads nothing is detached.
     pub(crate) fn send(&mut self, agent: &AgentId, body: v1::coordinator_message::Body) {
         let Some(session) = self.by_agent.get_mut(agent) else { return };
-        session.waits_for_work = matches!(body, v1::coordinator_message::Body::NoWork(_));
+        match body {
+            v1::coordinator_message::Body::NoWork(_) => session.waits_for_work = true,
+            v1::coordinator_message::Body::Grant(_) => session.waits_for_work = false,
+            v1::coordinator_message::Body::Revoke(_) => {}
+        }
         let Some(outbox) = &session.outbox else { return };
         if outbox.try_send(Ok(v1::CoordinatorMessage { body: Some(body) })).is_err() {
             tracing::warn!(%agent, "agent reads nothing from its stream, closing it");
@@ -83,16 +87,15 @@ impl Sessions {
 
     /// Tells every agent that waits for work to ask again now.
     pub(crate) fn nudge(&mut self) {
-        let ask_again = || v1::coordinator_message::Body::NoWork(v1::NoWork { retry_ms: 0 });
-        let waiting: Vec<AgentId> = self
-            .by_agent
-            .iter()
-            .filter(|(_, session)| session.waits_for_work)
-            .map(|(agent, _)| agent.clone())
-            .collect();
-        for agent in waiting {
-            self.send(&agent, ask_again());
-            if let Some(session) = self.by_agent.get_mut(&agent) {
+        let agents: Vec<AgentId> = self.by_agent.keys().cloned().collect();
+        agents.iter().for_each(|agent| self.nudge_one(agent));
+    }
+
+    /// Tells an agent to ask again now, if it waits for work.
+    pub(crate) fn nudge_one(&mut self, agent: &AgentId) {
+        if self.by_agent.get(agent).is_some_and(|session| session.waits_for_work) {
+            self.send(agent, v1::coordinator_message::Body::NoWork(v1::NoWork { retry_ms: 0 }));
+            if let Some(session) = self.by_agent.get_mut(agent) {
                 session.waits_for_work = false;
             }
         }
@@ -135,11 +138,14 @@ mod tests {
             sessions.attach(&id, outbox).expect("live");
             inboxes.insert(name, inbox);
         }
-        sessions.send(&AgentId::new("waiting"), v1::coordinator_message::Body::NoWork(v1::NoWork { retry_ms: 500 }));
+        let waiting = AgentId::new("waiting");
+        sessions.send(&waiting, v1::coordinator_message::Body::NoWork(v1::NoWork { retry_ms: 500 }));
+        // A revoke changes nothing: it still waits.
+        sessions.send(&waiting, v1::coordinator_message::Body::Revoke(v1::Revoke::default()));
         sessions.nudge();
         sessions.nudge();
         let mut received = |name: &str| std::iter::from_fn(|| inboxes.get_mut(name)?.try_recv().ok()).count();
-        assert_eq!(received("waiting"), 2, "one NoWork and one nudge");
+        assert_eq!(received("waiting"), 3, "one NoWork, one Revoke and one nudge");
         assert_eq!(received("busy"), 0);
     }
 

@@ -232,6 +232,7 @@ impl State {
                     self.sessions.send(&agent, Body::Revoke(v1::Revoke { lease, reason }));
                 }
                 Action::WorkAvailable => self.sessions.nudge(),
+                Action::NodeFreed { agent } => self.sessions.nudge_one(&agent),
                 Action::TaskChanged { task } => {
                     if let Some((run, change, status)) = views::task_news(&self.core, &task) {
                         self.watchers.tell(run, News::Task(change, status));
@@ -298,5 +299,6 @@ fn grant_message(grant: Grant) -> v1::Task {
         policy: grant.policy,
         seed: grant.seed,
         label: grant.label,
+        alone_on_node: grant.alone_on_node,
     })
 }

@@ -27,6 +27,8 @@ pub struct LeasedTask {
     pub seed: u64,
     /// Free text from the plan.
     pub label: Option<String>,
+    /// Whether no other device of the node is measured meanwhile.
+    pub alone_on_node: bool,
 }
 
 impl From<&LeasedTask> for v1::Task {
@@ -42,6 +44,7 @@ impl From<&LeasedTask> for v1::Task {
             policy: Some(v1::MeasuringPolicy::from(&task.policy)),
             seed: task.seed,
             label: task.label.clone(),
+            alone_on_node: task.alone_on_node,
         }
     }
 }
@@ -81,6 +84,7 @@ impl TryFrom<v1::Task> for LeasedTask {
             policy: wire.policy.ok_or_else(|| ConvertError::missing("Task.policy"))?.into(),
             seed: wire.seed,
             label: wire.label,
+            alone_on_node: wire.alone_on_node,
         })
     }
 }

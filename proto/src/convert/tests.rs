@@ -52,6 +52,7 @@ fn task() -> LeasedTask {
         policy: MeasuringPolicy { validate_elements: -1, ..MeasuringPolicy::default() },
         seed: u64::MAX,
         label: Some("night".to_owned()),
+        alone_on_node: true,
     }
 }
 

@@ -5,6 +5,7 @@ use fleetcal_model::row::{Role, Status, StopReason};
 use super::fake::{FakeDevice, Fault, Said, point, task};
 use crate::device::DeviceError;
 use crate::harness::HarnessError;
+use crate::task::TaskSpec;
 use crate::worker::message::Event;
 
 /// Measures one point of four solutions, one of which has the fault.
@@ -134,4 +135,15 @@ fn an_interrupted_visit_keeps_its_samples_under_that_label() {
     assert_eq!(visits[2].samples.len(), 10, "one batch was complete");
     assert!(said.closed().is_empty(), "a row cut short stays open, for the agent to assemble");
     assert!(said.0.iter().any(|event| matches!(event, Event::RowOpened(_))));
+}
+
+#[test]
+fn rows_say_alone_only_where_the_coordinator_saw_to_it() {
+    for (alone_on_node, expected) in [(true, (Some("alone"), Some(0))), (false, (None, None))] {
+        let task = TaskSpec { alone_on_node, ..task(vec![point(64, 1)]) };
+        let (outcome, said) = FakeDevice::new().measure(&task);
+        outcome.expect("nothing is wrong");
+        let conditions = &said.row("s0").1.conditions;
+        assert_eq!((conditions.neighbours.as_deref(), conditions.co_running_devices), expected);
+    }
 }

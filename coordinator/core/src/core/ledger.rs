@@ -33,12 +33,30 @@ pub struct Ledger {
 }
 
 /// What a change of a task led to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Changed {
     /// It waits now, and did not before or was given another time.
     pub(super) waits: bool,
     /// It was the last of its run to end.
     pub(super) run_ended: bool,
+    /// The agent that no longer holds it.
+    pub(super) freed: Option<AgentId>,
+}
+
+/// What is measured on a node at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Crowd {
+    /// Devices that are.
+    pub(crate) busy: u64,
+    /// Devices that may be, as the most careful of their plans says.
+    pub(crate) most: u64,
+}
+
+impl Crowd {
+    /// Whether so many devices more may be, for a plan that allows so many at a time.
+    pub(super) fn has_room(self, devices: u64, devices_per_node: u64) -> bool {
+        self.busy + devices <= self.most.min(devices_per_node)
+    }
 }
 
 impl Ledger {
@@ -93,7 +111,32 @@ impl Ledger {
                 run.state = RunState::Ended;
             }
         }
-        Some(Changed { waits, run_ended })
+        let freed = match (before, task.lease()) {
+            (TaskState::Leased(lease), None) => Some(lease.agent),
+            (TaskState::Leased(_), Some(_))
+            | (
+                TaskState::Pending { .. }
+                | TaskState::Done { .. }
+                | TaskState::Failed { .. }
+                | TaskState::SetAside { .. },
+                _,
+            ) => None,
+        };
+        Some(Changed { waits, run_ended, freed })
+    }
+
+    /// Devices of an agent's node that are being measured, and the fewest that the plans of those allow.
+    pub(crate) fn crowd(&self, agent: &AgentId) -> Crowd {
+        let held = self.leases.get(agent).into_iter().flatten();
+        held.filter_map(|task| self.tasks.get(task)).fold(Crowd { busy: 0, most: u64::MAX }, |crowd, task| Crowd {
+            busy: crowd.busy + task.lease().map_or(0, |lease| lease.devices.len() as u64),
+            most: crowd.most.min(self.devices_per_node(task)),
+        })
+    }
+
+    /// How many devices of a node may be measured while the task is.
+    pub(super) fn devices_per_node(&self, task: &Task) -> u64 {
+        self.runs.get(&task.run).map_or(1, |run| run.plan.limits.devices_per_node)
     }
 
     /// Tasks that an agent holds.

@@ -33,15 +33,21 @@ impl Core {
     }
 
     /// The task for a device: its own first, then those of twins that cannot or should not do them; in the order of
-    /// submission and plan.
+    /// submission and plan. None that would crowd its node: neither its own plan nor those of the tasks that are
+    /// measured there already may be.
     fn choose(&self, now: Timestamp, agent: &AgentId, id: &DeviceId) -> Option<&Task> {
         let device = self.ledger.fleet.devices.get(id)?;
         if device.task.is_some() || !self.presence.is_attached(agent) || !self.ledger.fleet.has(agent, device) {
             return None;
         }
+        let crowd = self.ledger.crowd(agent);
+        if !crowd.has_room(1, u64::MAX) {
+            return None;
+        }
         let queue = self.ledger.queues.get(&device.class)?;
-        let ready =
-            || queue.values().filter_map(|task| self.ledger.tasks.get(task)).filter(|task| task.is_ready(now, id));
+        let tasks = || queue.values().filter_map(|task| self.ledger.tasks.get(task));
+        let fits = |task: &&Task| task.is_ready(now, id) && crowd.has_room(1, self.ledger.devices_per_node(task));
+        let ready = || tasks().filter(fits);
         let own = ready().find(|task| task.home == *id && !(task.wants_twin_of(id) && self.has_twin(task, device)));
         own.or_else(|| {
             ready().find(|task| {
@@ -87,6 +93,7 @@ impl Core {
             policy: plan.measure.clone(),
             seed: seed_of(plan.seed, task),
             label: plan.label.clone(),
+            alone_on_node: plan.limits.devices_per_node == 1,
         })
     }
 }

@@ -14,7 +14,7 @@ enum Claim {
     Present,
     /// It is the agent's, and its run was cancelled: it should be given up.
     Cancelled,
-    /// It expired, and nobody has taken the task or its devices: the agent can have it back.
+    /// It expired, and nobody has taken the task, its devices or its place on the node: the agent can have it back.
     Lapsed(Lease),
     /// It is no longer the agent's.
     Lost,
@@ -90,9 +90,14 @@ impl Core {
             return if self.cancel_reason(task).is_some() { Claim::Cancelled } else { Claim::Present };
         }
         match task.lapsed().filter(is_it) {
-            Some(lease) if self.are_free(lease) => Claim::Lapsed(lease.clone()),
+            Some(lease) if self.are_free(lease) && self.has_room(task, lease) => Claim::Lapsed(lease.clone()),
             Some(_) | None => Claim::Lost,
         }
+    }
+
+    fn has_room(&self, task: &Task, lease: &Lease) -> bool {
+        let devices_per_node = self.ledger.devices_per_node(task);
+        self.ledger.crowd(&lease.agent).has_room(lease.devices.len() as u64, devices_per_node)
     }
 
     fn are_free(&self, lease: &Lease) -> bool {

@@ -48,13 +48,17 @@ impl Night {
     }
 
     fn join(&mut self, agent: &str, held: &[&LeaseKey]) -> Vec<Action> {
+        self.join_with(agent, &[&format!("gpu-{agent}")], held)
+    }
+
+    fn join_with(&mut self, agent: &str, devices: &[&str], held: &[&LeaseKey]) -> Vec<Action> {
         let identity = AgentIdentity {
             agent: agent.into(),
             node: format!("node-{agent}"),
             host: "host".to_owned(),
             rack: None,
             version: "1".to_owned(),
-            devices: vec![sample_device(&format!("gpu-{agent}"), "").facts],
+            devices: devices.iter().map(|uuid| sample_device(uuid, "").facts).collect(),
             backend_notes: Default::default(),
         };
         self.step(Event::AgentJoined { identity, held: held.iter().map(|key| (*key).clone()).collect() })
@@ -389,4 +393,37 @@ fn a_cancelled_run_goes_on_when_it_is_resumed_and_has_ended_if_all_of_it_is_done
     assert_eq!(night.core.run(&run()).map(|run| run.state), Some(RunState::Cancelled));
     assert!(is_over(&night.step(Event::RunResumed { run: run() })));
     assert_eq!(night.core.run(&run()).map(|run| run.state), Some(RunState::Ended));
+}
+
+#[test]
+fn devices_of_a_node_are_measured_alone_unless_every_plan_on_it_allows_more() {
+    let mut night = Night::new();
+    night.step(cancel());
+    let (first, second) = ("gpu-c", "gpu-d");
+    night.join_with("c", &[first, second], &[]);
+    let submit = |night: &mut Night, name: &str, plan: String| {
+        night.step(Event::RunSubmitted { run: name.into(), plan, selectors: vec!["node=node-c".to_owned()] });
+    };
+    submit(&mut night, "alone", PLAN.to_owned());
+    let ask = |night: &mut Night, devices: &[&str]| {
+        let idle = devices.iter().map(|device| (*device).into()).collect();
+        let actions = night.step(Event::WorkRequested { agent: "c".into(), idle });
+        let grants = actions.into_iter();
+        grants.filter_map(|action| if let Action::Grant { grant, .. } = action { Some(*grant) } else { None }).collect()
+    };
+    let granted: Vec<Grant> = ask(&mut night, &[first, second]);
+    let [alone] = &granted[..] else { panic!("two neighbours are measured at a time: {granted:?}") };
+    assert!(alone.alone_on_node);
+    submit(&mut night, "crowd", format!("{PLAN}[limits]\ndevices_per_node = 2\n"));
+    assert_eq!(ask(&mut night, &[second]), [], "a run that allows neighbours disturbs one that does not");
+    let done = || TaskEnd::Done { dropped: Vec::new() };
+    let actions = night.end("c", &alone.lease, done());
+    assert!(actions.contains(&Action::NodeFreed { agent: "c".into() }), "its other device is not told: {actions:?}");
+    while let [next, ..] = &ask(&mut night, &[first, second])[..]
+        && next.alone_on_node
+    {
+        night.end("c", &next.lease, done());
+    }
+    let busy = night.core.agents().find(|view| view.identity.agent.as_str() == "c").map(|view| view.busy_devices);
+    assert_eq!(busy, Some(2), "a plan that allows two has two");
 }

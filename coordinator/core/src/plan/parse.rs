@@ -28,14 +28,15 @@ const MEASURE_KEYS: [&str; 10] = [
     "validate",
     "exit_on_error",
 ];
-const LIMIT_KEYS: [&str; 2] = ["task_time", "device_time"];
+const LIMIT_KEYS: [&str; 3] = ["task_time", "device_time", "devices_per_node"];
 const FIT_KEYS: [&str; 1] = ["level"];
 const SWEEP_KEYS: [&str; 5] = ["family", "kernels", "dtypes", "elements", "points_per_task"];
 const RANGE_KEYS: [&str; 3] = ["from", "to", "step"];
 
 /// Most of anything that is counted: far above sense, far below overflow.
 const COUNT_MAX: u64 = 1_000_000;
-/// A few finalists are enough, see DESIGN measurement rule 7.
+/// A few finalists are enough: further down, solutions differ by more than screening errs, and each finalist costs a visit
+/// in every round.
 const FINALISTS_MAX: u64 = 16;
 
 /// See [`Plan::parse`].
@@ -125,7 +126,9 @@ fn measure(root: &Section<'_>, errors: &mut Errors<'_>) -> MeasuringPolicy {
 fn limits(root: &Section<'_>, errors: &mut Errors<'_>) -> (Limits, Option<u64>) {
     let section = root.section("limits", &LIMIT_KEYS, errors);
     let device_ns_max = section.read("device_time", duration_ns, errors);
-    (Limits { device_ns_max }, section.read("task_time", duration_ns, errors))
+    let devices_per_node = section.read("devices_per_node", whole_within(1, COUNT_MAX), errors);
+    let devices_per_node = devices_per_node.unwrap_or(Limits::default().devices_per_node);
+    (Limits { device_ns_max, devices_per_node }, section.read("task_time", duration_ns, errors))
 }
 
 fn fit(root: &Section<'_>, errors: &mut Errors<'_>) -> FitOptions {

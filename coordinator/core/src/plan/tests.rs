@@ -129,6 +129,10 @@ const CASES: &[(&str, &[&str])] = &[
         ],
     ),
     ("name = \"a\"\n[fit]\nlevel = 95\n$SWEEP", &["3:9: fit.level: `95` cannot be used"]),
+    (
+        "name = \"a\"\n[limits]\ndevices_per_node = 0\n$SWEEP",
+        &["3:20: limits.devices_per_node: `0` cannot be used: it must be from 1"],
+    ),
     ("name = \"a\"\n[limits]\ntask_time = \"9 weeks\"\n$SWEEP", &["3:13: limits.task_time: `9 weeks` cannot be used"]),
 ];
 
@@ -161,6 +165,7 @@ exit_on_error = true
 [limits]
 task_time = "1.5min"
 device_time = "1h"
+devices_per_node = 8
 [[sweep]]
 family = "stream"
 kernels = ["triad", "copy", "triad"]
@@ -175,7 +180,7 @@ level = 0.9
     assert_eq!((measure.rounds, measure.noise_target, measure.visit_ns_max), (4, 0.005, 250_000_000));
     assert_eq!((measure.validate_elements, measure.exit_on_error, measure.task_ns_max), (-1, true, 90_000_000_000));
     assert_eq!((plan.label.as_deref(), plan.seed, plan.fit.level), (Some("night 3"), 7, 0.9));
-    assert_eq!(plan.limits.device_ns_max, Some(3_600_000_000_000));
+    assert_eq!(plan.limits, Limits { device_ns_max: Some(3_600_000_000_000), devices_per_node: 8 });
     let sweep = &plan.sweeps[0];
     assert_eq!(sweep.kernels, ["triad", "copy"]);
     assert_eq!(sweep.elements, [Size::Elements(1 << 20), Size::Dram]);
@@ -186,6 +191,7 @@ level = 0.9
 fn tasks_are_split_named_and_the_same_every_time() {
     let text = "name = \"a\"\n[[sweep]]\nfamily = \"stream\"\nelements = [\"2^20\", \"2^22\", \"2^24\"]\npoints_per_task = 5\n";
     let plan = Plan::parse(text).expect("a plan");
+    assert_eq!(plan.limits.devices_per_node, 1, "devices of a node are measured alone unless a plan says otherwise");
     let devices = [sample_device("gpu-1", "a"), sample_device("gpu-2", "b")];
     let planned = tasks(&plan, &RunId::new("r"), &devices);
     // 3 sizes of 4 kernels make 3 tasks of at most 5 points, for 2 number formats on 2 devices.

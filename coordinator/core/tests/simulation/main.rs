@@ -57,6 +57,7 @@ fn invariants_hold_and_every_task_ends_whatever_happens() {
             "late answer",
             "lapsed lease kept",
             "moved to a twin",
+            "measured beside a neighbour",
         ]);
         assert_eq!(wanted.difference(&reached).collect::<Vec<_>>(), Vec::<&&str>::new(), "never reached");
     }

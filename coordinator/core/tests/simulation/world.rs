@@ -90,6 +90,9 @@ impl World {
                 let lost = self.random.percent(5);
                 let node = self.nodes.iter_mut().find(|node| node.id() == *agent).expect("known");
                 assert!(!grant.points.is_empty() && grant.devices.len() == 1, "a grant of nothing: {grant:?}");
+                if !grant.alone_on_node && !node.held.is_empty() {
+                    self.reached.insert("measured beside a neighbour");
+                }
                 if node.is_open() && !lost {
                     node.held.insert(grant.lease.task.clone(), (grant.lease.clone(), grant.devices.clone()));
                 }
@@ -110,7 +113,11 @@ impl World {
                 }
             }
             Action::Refused { reason, .. } => assert!(!reason.is_empty(), "refused without a reason"),
-            Action::NoWork { .. } | Action::WorkAvailable | Action::TaskChanged { .. } | Action::RunEnded { .. } => {}
+            Action::NoWork { .. }
+            | Action::WorkAvailable
+            | Action::NodeFreed { .. }
+            | Action::TaskChanged { .. }
+            | Action::RunEnded { .. } => {}
         }
     }
 
@@ -227,7 +234,9 @@ impl World {
 
     pub(crate) fn submit(&mut self) {
         self.runs += 1;
-        let (run, plan) = (self.run_id(self.runs), PLAN.to_owned());
+        // Every other run lets its neighbours be measured too.
+        let limits = if self.runs.is_multiple_of(2) { "[limits]\ndevices_per_node = 2\n" } else { "" };
+        let (run, plan) = (self.run_id(self.runs), format!("{PLAN}{limits}"));
         self.step(Event::RunSubmitted { run, plan, selectors: Vec::new() });
     }
 
