@@ -66,7 +66,8 @@ pub struct DeviceFacts {
     pub warp_size: u64,
 }
 
-/// Footprint that stands in for the last-level cache where nothing reports one (DESIGN, measurement rule 9).
+/// Footprint that stands in for the last-level cache where nothing reports one: twice the largest one of a
+/// GPU (256 MiB, MI300), so that a row within a cache never passes for one of main memory.
 pub const UNKNOWN_LAST_LEVEL_CACHE_BYTES: u64 = 512 << 20;
 
 /// A row may speak for main memory only if its distinct bytes are at least this many times the last-level cache.

@@ -2,7 +2,7 @@
 
 /// Measuring policy: the counts and targets that the harness works to.
 ///
-/// Defaults follow DESIGN section 3: five rounds, at least ten samples a visit, the order-statistic interval of a
+/// Defaults: five rounds, two more than the fewest that have an interval; at least ten samples a visit, the interval of a
 /// visit's median within 0.25%, at most one second a visit, four finalists.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
