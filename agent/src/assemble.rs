@@ -1,6 +1,6 @@
 //! From a row's template and its visits to the finished row, the same way for a row that closed and for one cut short.
 
-use fleetcal_model::estimate::{Visit as VisitSummary, finish, seal};
+use fleetcal_model::estimate::{SealError, Visit as VisitSummary, finish, seal};
 use fleetcal_model::row::{Role, Row};
 
 use crate::harness::bench::SCREENING_ROUND;
@@ -10,7 +10,10 @@ use crate::worker::message::Visit;
 ///
 /// Visits may come in any order. A row whose visits were all screening visits gets the role `screening`: the choice
 /// among many solutions was made from it, so it may feed no fit.
-pub fn assemble(template: Row, visits: &[Visit]) -> Row {
+///
+/// # Errors
+/// [`SealError`].
+pub fn assemble(template: Row, visits: &[Visit]) -> Result<Row, SealError> {
     let mut row = template;
     let mut visits: Vec<&Visit> = visits.iter().collect();
     visits.sort_by_key(|visit| (visit.round, visit.order));
@@ -35,8 +38,8 @@ pub fn assemble(template: Row, visits: &[Visit]) -> Row {
     finish(&mut row.timing, role);
     row.outcome.started_utc_ns = visits.iter().map(|visit| visit.started_utc_ns).min().unwrap_or(0);
     row.outcome.ended_utc_ns = visits.iter().map(|visit| visit.ended_utc_ns).max().unwrap_or(0);
-    seal(&mut row);
-    row
+    seal(&mut row)?;
+    Ok(row)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fleetcal_model::estimate::SealError;
 use fleetcal_proto::rows::RowsError;
 
 pub(crate) mod chunk;
@@ -76,6 +77,25 @@ pub enum SpoolError {
     /// Rows do not fit the table.
     #[error("rows cannot be spooled: {0}")]
     Encode(#[from] RowsError),
+    /// What was measured cannot be written as JSON.
+    #[error("what was measured cannot be written to the spool: {0}. This is a fault of fleetcal: report it")]
+    Unencodable(#[source] serde_json::Error),
+    /// A row cannot be sealed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// Rows that no message can hold.
+    #[error(
+        "{what} takes {bytes} bytes, and a message to the coordinator holds at most {limit_bytes}: it is set aside in \
+         spool/rejected. Ask for fewer samples in the plan (`samples_max`, `rounds`)"
+    )]
+    TooLarge {
+        /// The row, and its task.
+        what: String,
+        /// Bytes that it takes.
+        bytes: usize,
+        /// Bytes that a message may hold.
+        limit_bytes: usize,
+    },
     /// The thread that was to write is gone: the agent is ending.
     #[error("the spool is closed")]
     Closed,

@@ -2,7 +2,7 @@
 //!
 //! A series of launches back to back repeats one state of the caches, and the next visit finds another, percents
 //! away. The replicate is therefore the round, never the launch: **the estimate is the median of the rounds' medians,
-//! its interval is Student's t on their logarithms** (DESIGN, measurement rule 6).
+//! its interval is Student's t on their logarithms**: times are positive, and vary by factors.
 
 use crate::digest::{SetDigest, Sha256Digest};
 use crate::id::{DeviceId, RowId, TaskId};
@@ -129,7 +129,7 @@ pub fn rows_digest<'a>(rows: impl IntoIterator<Item = &'a Row>) -> SetDigest {
 
 #[cfg(feature = "serde")]
 mod sealing {
-    use super::{Row, Sha256Digest};
+    use super::{Row, RowId, Sha256Digest};
     use crate::row::{Conditions, Counts, DeviceColumns, Identity, Outcome, Timing, Work};
 
     /// A row as it is hashed: every group in order, under the names of [`Row`].
@@ -144,28 +144,41 @@ mod sealing {
         outcome: &'a Outcome,
     }
 
+    /// JSON cannot hold a row.
+    #[derive(Debug, thiserror::Error)]
+    #[error("the row {row} cannot be sealed: {source}. This is a fault of fleetcal: report it")]
+    pub struct SealError {
+        /// The row.
+        pub row: RowId,
+        /// What JSON cannot hold of it.
+        pub source: serde_json::Error,
+    }
+
     /// Sets the row's content hash: the SHA-256 of its compact JSON, fields in the order of declaration, with the hash
     /// itself empty. Call it last: any later change of the row breaks the seal.
     ///
-    /// A row that JSON cannot hold would stay unsealed, which [`verify_seal`] refuses; none of a row's types can fail.
-    pub fn seal(row: &mut Row) {
-        row.identity.content_hash = content_digest(row).map(Sha256Digest::to_hex).unwrap_or_default();
+    /// # Errors
+    /// [`SealError`], which none of a row's types gives; the row is then as it was.
+    pub fn seal(row: &mut Row) -> Result<(), SealError> {
+        let digest = content_digest(row).map_err(|source| SealError { row: row.identity.row_id.clone(), source })?;
+        row.identity.content_hash = digest.to_hex();
+        Ok(())
     }
 
     /// Whether the row is as it was when it was sealed.
     pub fn verify_seal(row: &Row) -> bool {
         let stored = Sha256Digest::from_hex(&row.identity.content_hash);
-        stored.is_some() && stored == content_digest(row)
+        stored.is_some() && stored == content_digest(row).ok()
     }
 
-    fn content_digest(row: &Row) -> Option<Sha256Digest> {
+    fn content_digest(row: &Row) -> Result<Sha256Digest, serde_json::Error> {
         // Taken apart without `..`, so that a new group cannot be left out of the hash.
         let Row { identity, device, work, counts, timing, conditions, outcome } = row;
         let identity = Identity { content_hash: String::new(), ..identity.clone() };
         let content = Content { identity, device, work, counts, timing, conditions, outcome };
-        serde_json::to_vec(&content).ok().map(|json| Sha256Digest::of(&json))
+        serde_json::to_vec(&content).map(|json| Sha256Digest::of(&json))
     }
 }
 
 #[cfg(feature = "serde")]
-pub use sealing::{seal, verify_seal};
+pub use sealing::{SealError, seal, verify_seal};

@@ -52,7 +52,8 @@ fn visit(round: u64, ns: u64) -> Visit {
 
 #[test]
 fn rounds_make_the_estimate_and_the_screening_visit_does_not() {
-    let row = assemble(template(), &[visit(2, 1010), visit(0, 500), visit(3, 1030), visit(1, 1020)]);
+    let row = assemble(template(), &[visit(2, 1010), visit(0, 500), visit(3, 1030), visit(1, 1020)])
+        .expect("JSON holds a row");
     assert_eq!(row.timing.rounds.iter().map(|round| round.round).collect::<Vec<_>>(), [0, 1, 2, 3], "rounds in order");
     assert_eq!(row.timing.samples.len(), 8, "every sample is kept");
     assert_eq!((row.timing.rounds_done, row.timing.estimate_ns), (3, Some(1020.0)));
@@ -64,7 +65,7 @@ fn rounds_make_the_estimate_and_the_screening_visit_does_not() {
 
 #[test]
 fn a_row_cut_short_says_so() {
-    let row = assemble(template(), &[visit(1, 1000)]);
+    let row = assemble(template(), &[visit(1, 1000)]).expect("JSON holds a row");
     assert_eq!((row.timing.rounds_done, row.timing.rounds_planned), (1, 3));
     assert_eq!(row.timing.interval_method, IntervalMethod::SingleVisit);
     assert_eq!((row.timing.estimate_ns, row.timing.interval_low_ns), (Some(1000.0), None));
@@ -72,14 +73,14 @@ fn a_row_cut_short_says_so() {
 
 #[test]
 fn screening_alone_feeds_no_fit() {
-    let row = assemble(template(), &[visit(0, 1000)]);
+    let row = assemble(template(), &[visit(0, 1000)]).expect("JSON holds a row");
     assert_eq!((row.identity.role, row.timing.rounds_planned), (Role::Screening, 0));
     assert!(!row.feeds_fits());
 }
 
 #[test]
 fn a_row_without_visits_is_sealed_and_empty() {
-    let row = assemble(template(), &[]);
+    let row = assemble(template(), &[]).expect("JSON holds a row");
     assert_eq!((row.timing.estimate_ns, row.timing.rounds_done, row.identity.role), (None, 0, Role::Fit));
     assert!(verify_seal(&row));
 }

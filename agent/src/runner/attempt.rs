@@ -130,7 +130,8 @@ impl Attempt {
     }
 
     async fn hand_in(&self, index: u64, template: Row, visits: &[Visit]) -> Result<(), Arc<SpoolError>> {
-        let row = NumberedRow { lease: self.lease.clone(), index, row: assemble(template, visits) };
+        let row = assemble(template, visits).map_err(SpoolError::from)?;
+        let row = NumberedRow { lease: self.lease.clone(), index, row };
         self.collector.add(row, &self.journal).await
     }
 

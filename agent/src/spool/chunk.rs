@@ -14,6 +14,14 @@ use super::SpoolError;
 /// First word of the file: what it is, and the version of its format.
 const MAGIC: &str = "fleetcal-chunk-1";
 
+/// A chunk's record batches are made no larger than this, unless a single row is: a message stays small against what the
+/// coordinator reads, and little is sent again after a broken connection.
+pub(crate) const CHUNK_BYTES: usize = 8 << 20;
+
+/// Record batches of one message may hold at most this: the coordinator reads messages of 64 MiB, and ends the stream
+/// over a larger one. The rest is room for the segments.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 60 << 20;
+
 /// Rows of one lease within a chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Segment {
@@ -79,8 +87,48 @@ impl Chunk {
         Ok(Self { id, segments, record_batches: encode_batches(&rows)? })
     }
 
+    /// Makes chunks of rows, in their order, each of at most [`CHUNK_BYTES`] where it has more than one row.
+    ///
+    /// # Errors
+    /// [`SpoolError::Encode`].
+    pub(crate) fn cut(numbered: Vec<NumberedRow>) -> Result<Vec<Self>, SpoolError> {
+        Self::cut_at(CHUNK_BYTES, numbered)
+    }
+
+    fn cut_at(limit_bytes: usize, mut numbered: Vec<NumberedRow>) -> Result<Vec<Self>, SpoolError> {
+        let whole = Self::of_rows(numbered.clone())?;
+        if whole.record_batches.len() <= limit_bytes || numbered.len() < 2 {
+            return Ok(vec![whole]);
+        }
+        // What a row will take is known only once it is encoded; halves come down to it quickly.
+        let second = numbered.split_off(numbered.len() / 2);
+        let mut chunks = Self::cut_at(limit_bytes, numbered)?;
+        chunks.append(&mut Self::cut_at(limit_bytes, second)?);
+        Ok(chunks)
+    }
+
+    /// Whether it is too large for a message, and would end every stream that it is sent on.
+    ///
+    /// # Errors
+    /// [`SpoolError::TooLarge`].
+    pub(crate) fn check_size(&self) -> Result<(), SpoolError> {
+        let bytes = self.record_batches.len();
+        if bytes <= MESSAGE_BYTES_MAX {
+            return Ok(());
+        }
+        let rows: Vec<String> = self
+            .segments
+            .iter()
+            .map(|segment| format!("row {:?} of task {}", segment.rows, segment.lease.task_id))
+            .collect();
+        Err(SpoolError::TooLarge { what: rows.join(", "), bytes, limit_bytes: MESSAGE_BYTES_MAX })
+    }
+
     /// The bytes of its file.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// [`SpoolError::Unencodable`], which texts and whole numbers never give.
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, SpoolError> {
         let segments = self.segments.iter().map(|segment| HeaderSegment {
             task_id: segment.lease.task_id.clone(),
             attempt: segment.lease.attempt,
@@ -88,13 +136,12 @@ impl Chunk {
             rows: segment.rows.clone(),
         });
         let header = Header { chunk_id: self.id.clone(), segments: segments.collect() };
-        // Texts and whole numbers: JSON holds them all. An empty header would be refused by `from_bytes`.
-        let mut rest = serde_json::to_vec(&header).unwrap_or_default();
+        let mut rest = serde_json::to_vec(&header).map_err(SpoolError::Unencodable)?;
         rest.push(b'\n');
         rest.extend_from_slice(&self.record_batches);
         let mut bytes = format!("{MAGIC} {}\n", Sha256Digest::of(&rest)).into_bytes();
         bytes.extend_from_slice(&rest);
-        bytes
+        Ok(bytes)
     }
 
     /// Reads what [`Chunk::to_bytes`] wrote. `path` is for the error.

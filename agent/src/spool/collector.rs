@@ -124,7 +124,7 @@ impl Collecting {
         self.pending.len() >= CHUNK_ROWS || samples() >= CHUNK_SAMPLES
     }
 
-    /// Makes one durable chunk of what is pending, and tells the session.
+    /// Makes durable chunks of what is pending, and tells the session.
     async fn cut(&mut self) {
         self.since = None;
         if self.pending.is_empty() {
@@ -134,34 +134,78 @@ impl Collecting {
         let leases: Vec<Lease> = pending.iter().map(|(row, _)| row.lease.clone()).collect();
         let folder = self.folder.clone();
         let kept = tokio::task::spawn_blocking(move || keep(&folder, pending)).await;
-        let told = match kept.unwrap_or(Err(SpoolError::Closed)) {
-            Ok(chunk) => SessionInput::ChunkReady { id: chunk.id.clone(), leases: chunk.leases() },
-            Err(error) => {
-                let error = Arc::new(error);
-                self.faults.extend(leases.into_iter().map(|lease| (lease, Arc::clone(&error))));
-                SessionInput::SpoolFault(error)
-            }
-        };
-        // A session that is gone sends nothing any more; the next start does.
-        let _ = self.session.send(told).await;
+        let kept = kept.unwrap_or_else(|_| vec![Err(Fault { leases, error: SpoolError::Closed })]);
+        for outcome in kept {
+            let told = match outcome {
+                Ok(chunk) => SessionInput::ChunkReady { id: chunk.id.clone(), leases: chunk.leases() },
+                Err(fault) => match self.take_fault(fault) {
+                    Some(error) => SessionInput::SpoolFault(error),
+                    None => continue,
+                },
+            };
+            // A session that is gone sends nothing any more; the next start does.
+            let _ = self.session.send(told).await;
+        }
+    }
+
+    /// Fails the tasks; returns the error where it concerns the spool as a whole.
+    fn take_fault(&mut self, Fault { leases, error }: Fault) -> Option<Arc<SpoolError>> {
+        let error = Arc::new(error);
+        for lease in leases {
+            self.faults.entry(lease).or_insert_with(|| Arc::clone(&error));
+        }
+        let is_one_rows = matches!(*error, SpoolError::TooLarge { .. });
+        if is_one_rows {
+            tracing::error!(%error, "a row cannot be sent");
+        }
+        (!is_one_rows).then_some(error)
+    }
+}
+
+/// Rows that could not be kept.
+struct Fault {
+    /// Whose they are.
+    leases: Vec<Lease>,
+    /// Why.
+    error: SpoolError,
+}
+
+type Journals = BTreeMap<Lease, Arc<VisitJournal>>;
+
+/// Makes chunks of rows, and keeps each: what became of it.
+fn keep(folder: &ChunkFolder, pending: Vec<(NumberedRow, Arc<VisitJournal>)>) -> Vec<Result<Chunk, Fault>> {
+    let journals: Journals = pending.iter().map(|(row, journal)| (row.lease.clone(), Arc::clone(journal))).collect();
+    match Chunk::cut(pending.into_iter().map(|(row, _)| row).collect()) {
+        Ok(chunks) => chunks.into_iter().map(|chunk| keep_chunk(folder, chunk, &journals)).collect(),
+        Err(error) => vec![Err(Fault { leases: journals.into_keys().collect(), error })],
     }
 }
 
 /// Steps 1 and 2 of the spool's story: the chunk becomes durable, then the journals note it.
-fn keep(folder: &ChunkFolder, pending: Vec<(NumberedRow, Arc<VisitJournal>)>) -> Result<Chunk, SpoolError> {
-    let (rows, journals): (Vec<NumberedRow>, Vec<Arc<VisitJournal>>) = pending.into_iter().unzip();
-    let mut notes: BTreeMap<Lease, (Arc<VisitJournal>, Vec<u64>)> = BTreeMap::new();
-    for (row, journal) in rows.iter().zip(journals) {
-        notes.entry(row.lease.clone()).or_insert_with(|| (journal, Vec::new())).1.push(row.index);
+///
+/// A chunk that not every journal could note stays where it is, unsent: the journals that did note it rely on it, and
+/// for the others it names its rows itself. The next start reads both, and sends it.
+fn keep_chunk(folder: &ChunkFolder, chunk: Chunk, journals: &Journals) -> Result<Chunk, Fault> {
+    let written = folder.write(&chunk);
+    let noted = match &written {
+        // Set aside is kept too: made anew from its journal, it would be as large.
+        Ok(()) | Err(SpoolError::TooLarge { .. }) => note(&chunk, journals),
+        Err(_) => Ok(()),
+    };
+    match written.and(noted) {
+        Ok(()) => Ok(chunk),
+        Err(error) => Err(Fault { leases: chunk.leases(), error }),
     }
-    let chunk = Chunk::of_rows(rows)?;
-    folder.write(&chunk)?;
-    for (journal, indices) in notes.into_values() {
-        if let Err(error) = journal.note_spooled(indices) {
-            // Not noted everywhere, so it must not be sent: its rows stay in their journals alone.
-            folder.remove(&chunk.id)?;
-            return Err(error);
-        }
+}
+
+/// Notes in the journals that their rows are spooled.
+fn note(chunk: &Chunk, journals: &Journals) -> Result<(), SpoolError> {
+    let mut rows: BTreeMap<&Lease, Vec<u64>> = BTreeMap::new();
+    for segment in &chunk.segments {
+        rows.entry(&segment.lease).or_default().extend(&segment.rows);
     }
-    Ok(chunk)
+    rows.into_iter().try_for_each(|(lease, rows)| match journals.get(lease) {
+        Some(journal) => journal.note_spooled(rows),
+        None => Ok(()),
+    })
 }

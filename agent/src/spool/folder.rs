@@ -62,12 +62,17 @@ impl ChunkFolder {
         Ok(ids)
     }
 
-    /// Makes a chunk durable. After an error nothing of it is left.
+    /// Makes a chunk durable. After an error nothing of it is left, but that one too large to be sent is kept aside.
     ///
     /// # Errors
-    /// [`SpoolError::Full`], [`SpoolError::Unwritable`].
+    /// [`SpoolError::Full`], [`SpoolError::Unwritable`], [`SpoolError::TooLarge`].
     pub(crate) fn write(&self, chunk: &Chunk) -> Result<(), SpoolError> {
-        let bytes = chunk.to_bytes();
+        let bytes = chunk.to_bytes()?;
+        if let Err(too_large) = chunk.check_size() {
+            let path = self.rejected.join(format!("{}.{CHUNK_ENDING}", chunk.id));
+            write_synced(&path, &bytes).map_err(SpoolError::unwritable(&path))?;
+            return Err(too_large);
+        }
         let bytes_long = bytes.len() as u64;
         self.check_room(bytes_long)?;
         let path = self.path(&chunk.id);

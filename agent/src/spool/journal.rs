@@ -99,16 +99,16 @@ impl VisitJournal {
             attempt: lease.attempt,
             epoch: lease.epoch,
         };
-        journal.append(&line(&attempt), Durability::Disk)?;
+        journal.append(&line(&attempt)?, Durability::Disk)?;
         Ok(journal)
     }
 
     /// Adds a line, without blocking the caller's thread.
     ///
     /// # Errors
-    /// [`SpoolError::Unwritable`]; the line is then not there at all.
+    /// [`SpoolError::Unwritable`], [`SpoolError::Unencodable`]; the line is then not there at all.
     pub(crate) async fn add(self: &Arc<Self>, entry: &Entry<'_>, durability: Durability) -> Result<(), SpoolError> {
-        let (journal, line) = (Arc::clone(self), line(entry));
+        let (journal, line) = (Arc::clone(self), line(entry)?);
         let added = tokio::task::spawn_blocking(move || journal.append(&line, durability)).await;
         added.unwrap_or(Err(SpoolError::Closed))
     }
@@ -118,7 +118,13 @@ impl VisitJournal {
     /// # Errors
     /// [`SpoolError::Unwritable`].
     pub(super) fn note_spooled(&self, rows: Vec<u64>) -> Result<(), SpoolError> {
-        self.append(&line(&Entry::Spooled { rows }), Durability::Disk)
+        self.append(&line(&Entry::Spooled { rows })?, Durability::Disk)
+    }
+
+    /// Refuses every further line.
+    #[cfg(test)]
+    pub(super) fn break_down(&self) {
+        self.open.lock().expect("no test panicked meanwhile").file = File::open(&self.path).expect("it is there");
     }
 
     /// Removes the journal: everything in it stands in chunks.
@@ -145,11 +151,10 @@ impl VisitJournal {
     }
 }
 
-fn line(entry: &Entry<'_>) -> Vec<u8> {
-    // No entry holds what JSON cannot: keys are texts, numbers that are not finite become null.
-    let mut line = serde_json::to_vec(entry).unwrap_or_default();
+fn line(entry: &Entry<'_>) -> Result<Vec<u8>, SpoolError> {
+    let mut line = serde_json::to_vec(entry).map_err(SpoolError::Unencodable)?;
     line.push(b'\n');
-    line
+    Ok(line)
 }
 
 /// A row as a dead attempt left it.
@@ -174,6 +179,8 @@ pub(super) struct Leftover {
     pub(super) rows: Vec<LeftRow>,
     /// Rows that stand in chunks.
     pub(super) spooled: BTreeSet<u64>,
+    /// Length of the journal up to its last line that is whole, bytes.
+    whole_bytes: u64,
 }
 
 /// Reads a journal up to the first line that is not whole.
@@ -184,12 +191,12 @@ pub(super) fn read(path: &Path) -> Result<Leftover, SpoolError> {
     let bytes = fs::read(path).map_err(SpoolError::unreadable(path))?;
     let corrupt = |reason: &str| SpoolError::Corrupt { path: path.to_owned(), reason: reason.to_owned() };
     let mut lines = bytes.split_inclusive(|&byte| byte == b'\n');
-    let first = lines.next().and_then(whole_entry);
-    let Some(Entry::Attempt { format: FORMAT, task_id, attempt, epoch }) = first else {
+    let first = lines.next().unwrap_or_default();
+    let Some(Entry::Attempt { format: FORMAT, task_id, attempt, epoch }) = whole_entry(first) else {
         return Err(corrupt("it does not begin as a journal of this version does"));
     };
     let lease = Lease { task_id, attempt, epoch };
-    let mut left = Leftover { lease, rows: Vec::new(), spooled: BTreeSet::new() };
+    let mut left = Leftover { lease, rows: Vec::new(), spooled: BTreeSet::new(), whole_bytes: first.len() as u64 };
     let mut lines = lines.peekable();
     while let Some(text) = lines.next() {
         let taken = whole_entry(text).is_some_and(|entry| left.take(entry));
@@ -199,6 +206,7 @@ pub(super) fn read(path: &Path) -> Result<Leftover, SpoolError> {
         if !taken {
             break;
         }
+        left.whole_bytes += text.len() as u64;
     }
     Ok(left)
 }
@@ -208,6 +216,20 @@ fn whole_entry(line: &[u8]) -> Option<Entry<'static>> {
 }
 
 impl Leftover {
+    /// Notes in the journal that rows stand in chunks, instead of whatever followed its last whole line.
+    ///
+    /// # Errors
+    /// [`SpoolError::Unwritable`], [`SpoolError::Unencodable`].
+    pub(super) fn note_spooled(&self, path: &Path, rows: Vec<u64>) -> Result<(), SpoolError> {
+        let line = line(&Entry::Spooled { rows })?;
+        let written = OpenOptions::new().append(true).open(path).and_then(|mut file| {
+            file.set_len(self.whole_bytes)?;
+            file.write_all(&line)?;
+            file.sync_data()
+        });
+        written.map_err(SpoolError::unwritable(path))
+    }
+
     /// Whether the entry fits what came before.
     fn take(&mut self, entry: Entry<'static>) -> bool {
         match entry {

@@ -28,10 +28,9 @@ pub(super) fn recover(spool: &Spool) -> Result<(), SpoolError> {
     for path in journals {
         match journal::read(&path) {
             Ok(left) => match recover_one(spool, &path, left, &in_chunks) {
-                // Only the coordinator can make room, so the agent has to start. The journals stay for the next time.
+                // Only the coordinator can make room, so the agent has to start. The journal stays for the next time.
                 Err(error @ SpoolError::Full { .. }) => {
-                    tracing::warn!(%error, "rows of interrupted tasks stay in their journals");
-                    return Ok(());
+                    tracing::warn!(%error, "rows of an interrupted task stay in their journal");
                 }
                 result => result?,
             },
@@ -46,23 +45,37 @@ pub(super) fn recover(spool: &Spool) -> Result<(), SpoolError> {
 }
 
 fn recover_one(spool: &Spool, path: &Path, left: Leftover, in_chunks: &RowsByLease) -> Result<(), SpoolError> {
-    let Leftover { lease, rows, spooled } = left;
-    let in_chunks = in_chunks.get(&lease);
-    let is_kept = |index: &u64| spooled.contains(index) || in_chunks.is_some_and(|rows| rows.contains(index));
-    let rows: Vec<NumberedRow> = rows
-        .into_iter()
+    let mut in_chunks = in_chunks.get(&left.lease).cloned().unwrap_or_default();
+    let rows: Vec<NumberedRow> = left
+        .rows
+        .iter()
         // Opened and never visited: nothing was measured, and the task will be tried again.
-        .filter(|row| (row.closed || !row.visits.is_empty()) && !is_kept(&row.index))
-        .map(|row| NumberedRow { lease: lease.clone(), index: row.index, row: assemble(row.template, &row.visits) })
-        .collect();
+        .filter(|row| row.closed || !row.visits.is_empty())
+        .filter(|row| !left.spooled.contains(&row.index) && !in_chunks.contains(&row.index))
+        .map(|left_row| {
+            let row = assemble(left_row.template.clone(), &left_row.visits)?;
+            Ok(NumberedRow { lease: left.lease.clone(), index: left_row.index, row })
+        })
+        .collect::<Result<_, SpoolError>>()?;
     let recovered = rows.len();
     for rows in rows.chunks(CHUNK_ROWS) {
-        spool.chunks.write(&Chunk::of_rows(rows.to_vec())?)?;
+        for chunk in Chunk::cut(rows.to_vec())? {
+            match spool.chunks.write(&chunk) {
+                Err(error @ SpoolError::TooLarge { .. }) => tracing::error!(%error, "a row cannot be sent"),
+                Err(error @ SpoolError::Full { .. }) => {
+                    // The journal stays, and the chunks are sent: it has to know what they held once they are gone.
+                    left.note_spooled(path, in_chunks.into_iter().collect())?;
+                    return Err(error);
+                }
+                written => written?,
+            }
+            in_chunks.extend(chunk.segments.iter().flat_map(|segment| &segment.rows));
+        }
     }
     // A death here, before the journal is gone, is safe: the chunks are sent only after this, and name their rows.
     std::fs::remove_file(path).map_err(SpoolError::unwritable(path))?;
     if recovered > 0 {
-        let (task, attempt) = (lease.task_id.as_str(), lease.attempt);
+        let (task, attempt) = (left.lease.task_id.as_str(), left.lease.attempt);
         tracing::info!(task, attempt, rows = recovered, "rows of an interrupted task were recovered");
     }
     Ok(())

@@ -32,7 +32,8 @@ fn open(data: &TempDir) -> Spool {
 /// A finished row.
 fn row(lease: &Lease, index: u64) -> NumberedRow {
     let visits: Vec<Visit> = (1..=3).map(|round| visit(index, round)).collect();
-    NumberedRow { lease: lease.clone(), index, row: assemble(template(lease, &format!("s{index}")), &visits) }
+    let row = assemble(template(lease, &format!("s{index}")), &visits).expect("JSON holds a row");
+    NumberedRow { lease: lease.clone(), index, row }
 }
 
 fn chunk(rows: Vec<NumberedRow>) -> Chunk {

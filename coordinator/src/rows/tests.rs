@@ -52,7 +52,7 @@ fn sealed_rows(count: usize) -> Vec<Row> {
     let row = |_| {
         let mut row = arbitrary_row().new_tree(&mut runner).expect("a row").current();
         row.identity.run_id = RunId::new("run-1");
-        seal(&mut row);
+        seal(&mut row).expect("JSON holds a row");
         row
     };
     (0..count).map(row).collect()
@@ -82,7 +82,7 @@ fn rows_of_one_run_are_found_in_its_folder_alone() {
     let data = Data::new();
     let mut other = sealed_rows(1);
     other[0].identity.run_id = RunId::new("run-2");
-    seal(&mut other[0]);
+    seal(&mut other[0]).expect("JSON holds a row");
     let folder = data.0.path().join("rows/run-2");
     fs::create_dir_all(&folder).expect("another run's folder");
     write(&folder, "part-1", &other).expect("a part");
@@ -200,7 +200,7 @@ proptest! {
 
     #[test]
     fn rows_survive_ipc_and_parquet(mut rows in proptest::collection::vec(arbitrary_row(), 1..5)) {
-        rows.iter_mut().for_each(seal);
+        rows.iter_mut().for_each(|row| seal(row).expect("JSON holds a row"));
         let data = Data::new();
         let decoder = Decoder::new(&schema_message().expect("our own schema")).expect("our own schema");
         let batches = decoder.decode(&encode_batches(&rows).expect("a chunk")).expect("our own chunk");

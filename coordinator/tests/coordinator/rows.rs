@@ -86,7 +86,7 @@ fn row(task: &v1::Task, agent: &str, facts: &DeviceFacts, point: &Point, slownes
         },
     };
     finish(&mut row.timing, Role::Fit);
-    seal(&mut row);
+    seal(&mut row).expect("JSON holds a row");
     row
 }
 

@@ -36,6 +36,7 @@ fn solutions_are_screened_and_the_best_measured_anew_in_every_round() {
     }
     let (index, row) = said.row("s0");
     let row = assemble(row.clone(), &said.visits(index).into_iter().cloned().collect::<Vec<_>>());
+    let row = row.expect("JSON holds a row");
     assert_eq!((row.timing.rounds_planned, row.timing.rounds_done), (3, 3), "the screening round is none");
     assert_eq!(row.timing.estimate_ns, Some(1000.0));
     assert_eq!(row.timing.interval_method, IntervalMethod::StudentTLogRounds);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::session::SessionInput;
+use crate::spool::chunk::{CHUNK_BYTES, MESSAGE_BYTES_MAX};
 use crate::spool::collector::Collector;
 use tokio::sync::mpsc;
 
@@ -38,7 +39,7 @@ async fn a_death_before_the_rename_leaves_no_half_chunk_and_loses_no_row() {
     let data = tempfile::tempdir().expect("a folder");
     let (spool, lease) = (open(&data), lease("task-1"));
     drop(interrupted(&spool, &lease).await);
-    let half = &chunk(vec![row(&lease, 0)]).to_bytes()[..100];
+    let half = &chunk(vec![row(&lease, 0)]).to_bytes().expect("JSON holds it")[..100];
     let path = data.path().join("spool/chunks/half.tmp");
     fs::write(&path, half).expect("it can be written");
 
@@ -94,7 +95,7 @@ async fn a_damaged_chunk_is_named_set_aside_and_made_anew_from_its_journal() {
 fn a_full_spool_says_so_keeps_nothing_by_halves_and_takes_rows_again() {
     let data = tempfile::tempdir().expect("a folder");
     let (first, second) = (chunk(vec![row(&lease("task-1"), 0)]), chunk(vec![row(&lease("task-1"), 1)]));
-    let limit_bytes = first.to_bytes().len() as u64 + 10;
+    let limit_bytes = first.to_bytes().expect("JSON holds it").len() as u64 + 10;
     let spool = Spool::open(data.path(), limit_bytes).expect("the spool opens");
     spool.chunks.write(&first).expect("there is room for one");
     let error = spool.chunks.write(&second).expect_err("there is no room for two");
@@ -129,6 +130,87 @@ async fn the_collector_tells_the_session_of_chunks_and_fails_the_tasks_whose_row
         let spool = open_again(&data.path().join(format!("limit-{limit_bytes}")));
         assert_eq!(summary(&spool), [("s0".to_owned(), 3), ("s1".to_owned(), 1)]);
     }
+}
+
+#[tokio::test]
+async fn a_chunk_that_one_journal_could_not_note_loses_no_row_of_the_others_and_makes_none_twice() {
+    let data = tempfile::tempdir().expect("a folder");
+    let spool = open(&data);
+    let (good, bad) = (lease("task-1"), lease("task-2"));
+    // Noted in the order of leases: one journal before the broken one, which is the case that may lose rows.
+    let journals = [interrupted(&spool, &good).await, interrupted(&spool, &bad).await];
+    journals[1].break_down();
+    let (session, mut told) = mpsc::channel(8);
+    let collector = Collector::start(spool.chunks.clone(), session);
+    collector.add(row(&good, 0), &journals[0]).await.expect("nothing failed before");
+    collector.add(row(&bad, 0), &journals[1]).await.expect("nothing failed before");
+    assert!(collector.flush(&good).await.is_err() && collector.flush(&bad).await.is_err(), "neither task is done");
+    let told = told.recv().await.expect("the session is told");
+    assert!(matches!(told, SessionInput::SpoolFault(_)), "what a journal could not note must not be sent: {told:?}");
+
+    let spool = open(&data);
+    let mut rows = summary(&spool);
+    rows.sort();
+    let each = |name: &str, rounds| [(name.to_owned(), rounds), (name.to_owned(), rounds)];
+    assert_eq!(rows, [each("s0", 3), each("s1", 1)].concat(), "every row of both tasks, once");
+}
+
+#[tokio::test]
+async fn a_journal_that_a_full_spool_left_behind_knows_what_was_sent_meanwhile() {
+    let data = tempfile::tempdir().expect("a folder");
+    let (spool, lease) = (open(&data), lease("task-1"));
+    drop(interrupted(&spool, &lease).await);
+    fs::OpenOptions::new()
+        .append(true)
+        .open(&journals(&spool)[0])
+        .and_then(|mut file| std::io::Write::write_all(&mut file, b"half a li"))
+        .expect("it can be written");
+    let sent = chunk(vec![row(&lease, 0)]);
+    spool.chunks.write(&sent).expect("there is room");
+    let full = Spool::open(data.path(), 10).expect("a full spool opens");
+    assert_eq!(summary(&full).len(), 1, "there is no room for the other row");
+    full.chunks.remove(&sent.id).expect("an acknowledged chunk can be removed");
+
+    assert_eq!(summary(&open(&data)), [("s1".to_owned(), 1)], "the row that was acknowledged is not made again");
+}
+
+#[test]
+fn chunks_are_cut_by_bytes_too() {
+    let lease = lease("task-1");
+    let rows = (0..5).map(|index| with_label(row(&lease, index), 3 << 20)).collect();
+    let chunks = Chunk::cut(rows).expect("rows fit the table");
+    let indices: Vec<Vec<u64>> = chunks.iter().flat_map(|chunk| &chunk.segments).map(|one| one.rows.clone()).collect();
+    assert_eq!(indices.concat(), [0, 1, 2, 3, 4], "every row, in order");
+    let largest = chunks.iter().map(|chunk| chunk.record_batches.len()).max();
+    assert!(largest.is_some_and(|bytes| bytes <= CHUNK_BYTES), "{largest:?} bytes");
+}
+
+#[tokio::test]
+async fn a_row_too_large_for_a_message_is_set_aside_and_fails_its_task_alone() {
+    let data = tempfile::tempdir().expect("a folder");
+    let spool = open(&data);
+    let (good, bad) = (lease("task-1"), lease("task-2"));
+    let (first, second) = (interrupted(&spool, &good).await, interrupted(&spool, &bad).await);
+    let (session, mut told) = mpsc::channel(8);
+    let collector = Collector::start(spool.chunks.clone(), session);
+    collector.add(row(&good, 0), &first).await.expect("nothing failed before");
+    collector.add(with_label(row(&bad, 0), MESSAGE_BYTES_MAX), &second).await.expect("nothing failed before");
+    collector.flush(&good).await.expect("its rows are kept");
+    let error = collector.flush(&bad).await.expect_err("its row can never be sent").to_string();
+    assert!(error.contains("row [0] of task task-2") && error.contains("samples_max"), "{error}");
+    assert_eq!(files_of(&data.path().join("spool/rejected")).expect("it can be read").len(), 1);
+    let told = told.recv().await.expect("the session is told");
+    assert!(matches!(&told, SessionInput::ChunkReady { leases, .. } if *leases == [good]), "{told:?}");
+    drop(collector);
+
+    let solutions: Vec<String> = summary(&open(&data)).into_iter().map(|(solution, _)| solution).collect();
+    assert_eq!(solutions, ["s0", "s1", "s1"], "it is not tried again at every start");
+}
+
+fn with_label(numbered: NumberedRow, bytes: usize) -> NumberedRow {
+    let mut numbered = numbered;
+    numbered.row.work.label = Some("x".repeat(bytes));
+    numbered
 }
 
 fn open_again(data_folder: &Path) -> Spool {
