@@ -100,9 +100,9 @@ impl Session {
                 self.chunks.remove(&chunk);
                 self.leases.acknowledged(&chunk);
             }
-            LinkReport::SetAside { chunk, reason, retry } => {
+            LinkReport::SetAside { chunk, reason } => {
                 self.chunks.remove(&chunk);
-                self.leases.spoiled(&chunk, &reason, retry);
+                self.leases.spoiled(&chunk, &reason);
             }
             LinkReport::Ended(LinkEnd(error)) => self.link_ended(&error, now),
         }

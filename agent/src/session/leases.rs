@@ -28,8 +28,8 @@ struct Held {
     stop_reason: Option<String>,
     /// Chunks with rows of it that are not acknowledged.
     chunks: BTreeSet<ChunkId>,
-    /// Why rows of it will never be acknowledged, and whether another try may help.
-    spoiled: Option<(String, bool)>,
+    /// Why rows of it will never be acknowledged.
+    spoiled: Option<String>,
     /// Whether the coordinator said that it is somebody else's: then nobody waits for its end.
     is_lost: bool,
     state: State,
@@ -124,10 +124,10 @@ impl Leases {
     }
 
     /// A chunk will never be acknowledged: what was done under its leases is not done.
-    pub(super) fn spoiled(&mut self, chunk: &ChunkId, reason: &str, retry: bool) {
+    pub(super) fn spoiled(&mut self, chunk: &ChunkId, reason: &str) {
         for held in self.held.values_mut() {
             if held.chunks.remove(chunk) {
-                held.spoiled.get_or_insert_with(|| (reason.to_owned(), retry));
+                held.spoiled.get_or_insert_with(|| reason.to_owned());
             }
         }
     }
@@ -195,11 +195,13 @@ impl Leases {
     }
 }
 
-/// Nothing is done whose rows did not arrive.
-fn spoil(ending: TaskEnding, spoiled: Option<(String, bool)>) -> TaskEnding {
+/// Nothing is done whose rows did not arrive. Another try may help: a chunk holds rows of many tasks, and one of them may
+/// be what the others suffer from; whoever suffers every time runs out of tries at the coordinator. A task that was
+/// stopped is tried again anyway.
+fn spoil(ending: TaskEnding, spoiled: Option<String>) -> TaskEnding {
     match (spoiled, &ending.outcome) {
-        (Some((reason, retry)), TaskOutcome::Done | TaskOutcome::Stopped) => {
-            TaskEnding { outcome: TaskOutcome::Failed { reason, retry }, ..ending }
+        (Some(reason), TaskOutcome::Done) => {
+            TaskEnding { outcome: TaskOutcome::Failed { reason, retry: true }, ..ending }
         }
         (Some(_) | None, _) => ending,
     }
@@ -242,12 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn a_task_whose_rows_were_refused_is_not_done() {
+    fn a_task_whose_rows_were_refused_is_not_done_and_may_be_tried_again() {
         let (mut leases, _) = ended();
         leases.acknowledged(&"chunk-1".into());
-        leases.spoiled(&"chunk-2".into(), "rejected", false);
+        leases.spoiled(&"chunk-2".into(), "rejected");
         let due = leases.take_due(Instant::now());
-        assert_eq!(due[0].ending.outcome, TaskOutcome::Failed { reason: "rejected".to_owned(), retry: false });
+        assert_eq!(due[0].ending.outcome, TaskOutcome::Failed { reason: "rejected".to_owned(), retry: true });
     }
 
     #[test]

@@ -91,8 +91,6 @@ pub(crate) enum LinkReport {
         chunk: ChunkId,
         /// Why.
         reason: String,
-        /// Whether measuring its rows anew may help.
-        retry: bool,
     },
     /// It is over, or never came about.
     Ended(LinkEnd),

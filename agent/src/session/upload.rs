@@ -66,10 +66,14 @@ impl Upload {
         let chunk = match self.on_disk(&id, ChunkFolder::read).await {
             Ok(chunk) => chunk,
             Err(error) => {
-                self.set_aside(id, error.to_string(), true, reports).await;
+                self.set_aside(id, error.to_string(), reports).await;
                 return Ok(());
             }
         };
+        if let Err(error) = chunk.check_size() {
+            self.set_aside(id, error.to_string(), reports).await;
+            return Ok(());
+        }
         self.in_flight.insert(id);
         self.outgoing
             .send(request(upload_request::Body::Chunk(on_the_wire(chunk))))
@@ -93,19 +97,19 @@ impl Upload {
                 let id = ChunkId::new(chunk_id);
                 if self.in_flight.remove(&id) {
                     let reason = format!("the coordinator rejected chunk {id}: {reason}");
-                    self.set_aside(id, reason, false, reports).await;
+                    self.set_aside(id, reason, reports).await;
                 }
             }
         }
         Ok(())
     }
 
-    async fn set_aside(&self, chunk: ChunkId, reason: String, retry: bool, reports: &Reports) {
+    async fn set_aside(&self, chunk: ChunkId, reason: String, reports: &Reports) {
         match self.on_disk(&chunk, ChunkFolder::set_aside).await {
             Ok(path) => tracing::error!(%reason, kept_at = %path.display(), "a chunk of rows was set aside"),
             Err(error) => tracing::error!(%reason, %error, "a chunk of rows cannot be used, and not be set aside"),
         }
-        reports.send(LinkReport::SetAside { chunk, reason, retry }).await;
+        reports.send(LinkReport::SetAside { chunk, reason }).await;
     }
 
     /// Does something with a chunk's file, off this thread.
