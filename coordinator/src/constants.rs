@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fleetcal_core::core::{Core, CoreConfig};
 use fleetcal_core::event::Timestamp;
 use fleetcal_model::constants::{Document, Envelope};
+use fleetcal_model::fit::Options;
 use fleetcal_model::id::{RowId, RunId, TaskId};
 use fleetcal_model::row::Row;
 use fleetcal_store::FolderStore;
@@ -36,6 +37,8 @@ pub(crate) type Winners = BTreeMap<TaskId, u64>;
 pub(crate) struct Study {
     /// Whose rows count.
     pub(crate) winners: Winners,
+    /// The plan's options.
+    pub(crate) options: Options,
     /// Whether the run has ended. A cancelled run may go on and rows of it may still come, so what is fitted from it
     /// is for who asked, and is neither published nor kept.
     pub(crate) is_final: bool,
@@ -210,7 +213,7 @@ fn fit(layout: &Layout, run: &RunId, study: &Study, now: Timestamp) -> Fitted {
         coordinator_version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let mut documents = Vec::new();
-    for document in Document::fit(&rows, &envelope) {
+    for document in Document::fit(&rows, &study.options, &envelope) {
         match document.to_json() {
             Ok(json) => documents.push((document, json)),
             Err(error) => problems.push(format!("the constants of {}: {error}", document.body.class_slug)),

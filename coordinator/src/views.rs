@@ -20,9 +20,9 @@ pub(crate) fn ended_runs(core: &Core) -> Vec<RunId> {
 
 /// What a fit of a run goes by; nothing for a run that is not known.
 pub(crate) fn study(core: &Core, run: &RunId) -> Option<Study> {
-    let state = core.run(run)?.state;
+    let Run { state, plan, .. } = core.run(run)?;
     let winners = core.winning_attempts(run).into_iter().map(|(task, winner)| (task, winner.attempt)).collect();
-    Some(Study { winners, is_final: state == RunState::Ended })
+    Some(Study { winners, options: plan.fit, is_final: *state == RunState::Ended })
 }
 
 /// Whether a run is over, as its status says: it has ended, or was cancelled and its leases are back.

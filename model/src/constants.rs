@@ -11,7 +11,7 @@ use crate::device::ClassKey;
 use crate::estimate::rows_digest;
 use crate::fit::bandwidth::{Asymptote, BandwidthFit, Fitted, Floor};
 use crate::fit::pool::{Pool, RejectReason, Rejected};
-use crate::fit::{ConstantInterval, Coverage, MODEL_VERSION, Witness, bandwidth};
+use crate::fit::{ConstantInterval, Coverage, MODEL_VERSION, Options, Witness, bandwidth};
 use crate::id::{ClassId, DeviceId, RowId, RunId};
 use crate::row::{Origin, Role, Row};
 use crate::statistics::Interval;
@@ -62,6 +62,8 @@ pub struct Body {
     pub class_slug: String,
     /// What makes devices alike.
     pub class_key: ClassKey,
+    /// What was decided of the fits.
+    pub fit_options: Options,
     /// Where the numbers come from: only `measured` ones were timed on the device they name.
     pub origin: Origin,
     /// The constants.
@@ -171,18 +173,19 @@ pub struct RejectedRow {
 
 impl Document {
     /// Fits every class and origin among `rows`, in that order; one document for each, none for no rows.
-    pub fn fit<'a>(rows: impl IntoIterator<Item = &'a Row>, envelope: &Envelope) -> Vec<Self> {
+    pub fn fit<'a>(rows: impl IntoIterator<Item = &'a Row>, options: &Options, envelope: &Envelope) -> Vec<Self> {
         let pools = Pool::split(rows);
-        pools.iter().filter_map(|pool| Some(Self { body: Body::fit(pool)?, envelope: envelope.clone() })).collect()
+        let document = |pool| Some(Self { body: Body::fit(pool, options)?, envelope: envelope.clone() });
+        pools.iter().filter_map(document).collect()
     }
 }
 
 impl Body {
     /// Fits one pool; `None` for a pool of no rows, which cannot be made.
-    fn fit(pool: &Pool<'_>) -> Option<Self> {
+    fn fit(pool: &Pool<'_>, options: &Options) -> Option<Self> {
         let rows = pool.rows();
         let device = &rows.first()?.device;
-        let BandwidthFit { floors, asymptotes, rejected } = bandwidth::fit(pool);
+        let BandwidthFit { floors, asymptotes, rejected } = bandwidth::fit(pool, options);
         let constants = floors.iter().map(Constant::of_floor).chain(asymptotes.iter().flat_map(Constant::of_asymptote));
         Some(Self {
             schema_version: DOCUMENT_SCHEMA_VERSION,
@@ -190,6 +193,7 @@ impl Body {
             class_id: pool.class_id().clone(),
             class_slug: device.class_slug.clone(),
             class_key: device.class_key(),
+            fit_options: *options,
             origin: pool.origin(),
             constants: constants.collect(),
             rejected_rows: rejected.into_iter().map(RejectedRow::from).collect(),

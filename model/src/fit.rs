@@ -21,6 +21,26 @@ mod tests;
 /// other constants.
 pub const MODEL_VERSION: u64 = 0;
 
+/// Fewest sizes that tell latency from bandwidth and leave one to contradict them.
+pub const SIZES_MIN: u64 = 3;
+
+/// What a user may decide of a fit. They stand in the document: the same rows and options give the same constants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Options {
+    /// A row speaks for main memory if its distinct bytes are at least this many times the last-level cache. Fewer
+    /// than [`DRAM_FOOTPRINT_FACTOR`], the default, would take rows of the cache for rows of memory.
+    pub footprint_factor: u64,
+    /// Sizes that an asymptote needs. Fewer than [`SIZES_MIN`], the default, could not contradict it.
+    pub sizes_min: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { footprint_factor: DRAM_FOOTPRINT_FACTOR, sizes_min: SIZES_MIN }
+    }
+}
+
 /// Why rows do not determine a constant.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum NotIdentified {
@@ -39,21 +59,25 @@ pub enum NotIdentified {
     /// No row's footprint speaks for main memory.
     #[error(
         "no row passes the footprint rule: the largest touches {largest}, and {needed} are needed \
-         ({DRAM_FOOTPRINT_FACTOR} times the last-level cache); measure larger sizes"
+         ({factor} times the last-level cache); measure larger sizes"
     )]
     SmallFootprint {
         /// Largest distinct bytes of an exact row.
         largest: Bytes,
         /// Distinct bytes from which a row of that device speaks for main memory.
         needed: Bytes,
+        /// How many times the last-level cache that is.
+        factor: u64,
     },
     /// A line needs more sizes.
-    #[error("{sizes} sizes speak for main memory, and {needed} are needed to tell latency from bandwidth")]
+    #[error(
+        "{needed} sizes that speak for main memory are needed to tell latency from bandwidth, and there are {sizes}"
+    )]
     TooFewSizes {
         /// Distinct sizes found.
         sizes: usize,
         /// Distinct sizes needed.
-        needed: usize,
+        needed: u64,
     },
     /// Time does not grow with bytes.
     #[error("time does not grow with bytes (slope {slope} s/B): the rows do not show a bandwidth")]

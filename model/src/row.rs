@@ -378,10 +378,15 @@ impl Row {
         role_fits && status_fits && timed && !self.counts.opaque
     }
 
-    /// Whether the row's bytes are exact and its footprint speaks for main memory.
-    pub fn speaks_for_dram(&self) -> bool {
+    /// Distinct bytes from which a row of this row's device speaks for main memory, if that takes `footprint_factor`
+    /// last-level caches.
+    pub fn dram_footprint_bytes(&self, footprint_factor: u64) -> u64 {
         let cache_bytes = self.device.last_level_cache_bytes.unwrap_or(crate::device::UNKNOWN_LAST_LEVEL_CACHE_BYTES);
-        self.counts.bytes_exact
-            && self.counts.bytes_distinct >= cache_bytes.saturating_mul(crate::device::DRAM_FOOTPRINT_FACTOR)
+        cache_bytes.saturating_mul(footprint_factor)
+    }
+
+    /// Whether the row's bytes are exact and its footprint speaks for main memory: `footprint_factor` last-level caches.
+    pub fn speaks_for_dram(&self, footprint_factor: u64) -> bool {
+        self.counts.bytes_exact && self.counts.bytes_distinct >= self.dram_footprint_bytes(footprint_factor)
     }
 }

@@ -29,11 +29,13 @@
 //! elements = ["dram", "2^20", 262144]  # or { from = "2^18", to = "2^30", step = 4 }
 //! points_per_task = 8                  # all in one, if absent
 //!
-//! [fit]
-//! level = 0.95
+//! [fit]                                # the defaults are those of `fit::Options`
+//! footprint_factor = 4                 # rows speak for main memory from so many last-level caches on; `dram` is that large
+//! sizes_min = 3                        # that an asymptote needs
 //! ```
 
 use fleetcal_model::digest::Sha256Digest;
+use fleetcal_model::fit;
 use fleetcal_model::point::{Dtype, Sweep};
 use fleetcal_model::policy::MeasuringPolicy;
 
@@ -74,7 +76,7 @@ pub struct Plan {
     /// What is measured, in the order of the text. Never empty.
     pub sweeps: Vec<SweepPlan>,
     /// How constants are fitted.
-    pub fit: FitOptions,
+    pub fit: fit::Options,
     digest: Sha256Digest,
 }
 
@@ -107,19 +109,6 @@ pub struct SweepPlan {
     pub elements: Vec<Size>,
     /// Most points of one task; all of a number format, if absent.
     pub points_per_task: Option<u64>,
-}
-
-/// The `[fit]` section.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FitOptions {
-    /// Confidence level of intervals.
-    pub level: f64,
-}
-
-impl Default for FitOptions {
-    fn default() -> Self {
-        Self { level: 0.95 }
-    }
 }
 
 impl Plan {

@@ -27,6 +27,8 @@ family = "stream"
 kernels = ["copy"]
 dtypes = ["f32"]
 elements = ["2^24", "2^25", "2^26", "2^27"]
+[fit]
+footprint_factor = 5
 "#;
 
 pub(crate) fn config(folder: &Path) -> CoordinatorConfig {
@@ -88,6 +90,8 @@ async fn a_run_goes_from_its_plan_to_constants() {
     let request = v1::ConstantsRequest { run_id: submitted.run_id.clone() };
     let constants = control(coordinator.address()).await.constants(request).await.expect("they are made").into_inner();
     assert_eq!(constants.documents, ended.documents);
+    let document = Document::from_json(&constants.documents[0]).expect("a document");
+    assert_eq!(document.body.fit_options.footprint_factor, 5, "the plan's options do not reach the fit");
     let kept = folder.path().join("constants/runs").join(format!("{}.json", submitted.run_id));
     assert!(std::fs::read_to_string(kept).expect("kept").contains(MEMORY_BANDWIDTH));
     coordinator.stop().await.expect("it stops");

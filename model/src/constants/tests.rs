@@ -29,7 +29,7 @@ fn run(seed: u64) -> Vec<Row> {
 }
 
 fn only_document(rows: &[Row]) -> Document {
-    let mut documents = Document::fit(rows, &envelope());
+    let mut documents = Document::fit(rows, &Options::default(), &envelope());
     assert_eq!(documents.len(), 1, "rows of one class and origin make one document");
     documents.remove(0)
 }
@@ -72,7 +72,26 @@ fn what_is_not_identified_has_a_reason_and_no_number() {
         assert_eq!((constant.value, constant.interval, constant.interval_method), (None, None, None));
         assert!(constant.reason.as_ref().unwrap().contains("footprint rule"), "{constant:?}");
     }
-    assert!(Document::fit(&[], &envelope()).is_empty());
+    assert!(Document::fit(&[], &Options::default(), &envelope()).is_empty());
+}
+
+#[test]
+fn options_change_the_fit_and_stand_in_the_body() {
+    let rows = run(1);
+    // 2^26 elements of triad are 768 MiB: below 16 caches of 60 MiB, above 4.
+    let options = Options { footprint_factor: 16, ..Options::default() };
+    let body = Document::fit(&rows, &options, &envelope()).remove(0).body;
+    assert_eq!(body.fit_options, options);
+    let condition = [("kernel", "triad"), ("dtype", "f32")];
+    let asymptote = body.constant(MEMORY_BANDWIDTH_ASYMPTOTE, &condition).unwrap();
+    assert_eq!((asymptote.points_used, asymptote.verdict), (2, Verdict::NotIdentified));
+    let detail = &body.rejected_rows[0].detail;
+    assert!(body.rejected_rows.len() > 6 && detail.contains("960.0 MiB are needed"), "{detail}");
+
+    let options = Options { sizes_min: 4, ..Options::default() };
+    let body = Document::fit(&rows, &options, &envelope()).remove(0).body;
+    let reason = body.constant(MEMORY_BANDWIDTH_ASYMPTOTE, &condition).unwrap().reason.clone();
+    assert!(reason.is_some_and(|reason| reason.starts_with("4 sizes") && reason.ends_with("there are 3")));
 }
 
 #[test]
@@ -82,7 +101,7 @@ fn origins_and_classes_have_documents_of_their_own_that_say_so() {
         row.identity.origin = Origin::Simulated;
     }
     rows[8].device.class_id = "ffff".into();
-    let documents = Document::fit(&rows, &envelope());
+    let documents = Document::fit(&rows, &Options::default(), &envelope());
     let mut found: Vec<_> = documents.iter().map(|document| (document.body.origin, document.body.rows_total)).collect();
     found.sort_unstable();
     assert_eq!(found, [(Origin::Measured, 1), (Origin::Measured, 15), (Origin::Simulated, 8)]);

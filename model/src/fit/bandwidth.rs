@@ -1,6 +1,7 @@
 //! Bandwidth of main memory, from stream rows: a demonstrated floor, and the asymptote of a line.
 //!
-//! **Footprint.** Only rows whose distinct bytes are at least four times the last-level cache speak for main memory.
+//! **Footprint.** Only rows whose distinct bytes are at least four times the last-level cache (or more, as
+//! [`Options::footprint_factor`] says) speak for main memory.
 //! Without that rule the fastest row of a sweep is one that lives in the cache, and the cache is published as memory:
 //! on an H200 the scale kernel at 32 MiB beats every row that reaches DRAM.
 //!
@@ -11,16 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::line::{Line, fit_line};
 use super::pool::{Condition, Group, Observation, Pool, RejectReason, Rejected};
-use super::{ConstantInterval, Coverage, NotIdentified, Witness};
-use crate::device::{DRAM_FOOTPRINT_FACTOR, UNKNOWN_LAST_LEVEL_CACHE_BYTES};
+use super::{ConstantInterval, Coverage, NotIdentified, Options, Witness};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
-use crate::row::Row;
 use crate::statistics::{INTERVAL_REPLICATES_MIN, Interval, log_t_interval, median, t_interval};
 use crate::units::{Bytes, BytesPerSecond, Seconds};
-
-/// Fewest sizes that tell latency from bandwidth and leave one to contradict them.
-pub const SIZES_MIN: usize = 3;
 
 /// One fitted quantity under one condition.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,10 +90,10 @@ pub struct BandwidthFit<'a> {
 }
 
 /// Fits the bandwidth of main memory.
-pub fn fit<'a>(pool: &Pool<'a>) -> BandwidthFit<'a> {
+pub fn fit<'a>(pool: &Pool<'a>, options: &Options) -> BandwidthFit<'a> {
     let sifted = pool.sift(Sweep::Stream);
     let mut rejected = sifted.rejected;
-    rejected.extend(sifted.observations.iter().filter_map(ruled_out));
+    rejected.extend(sifted.observations.iter().filter_map(|observation| ruled_out(observation, options)));
     rejected.sort_by(|a, b| a.row.identity.row_id.cmp(&b.row.identity.row_id));
 
     let mut conditions: BTreeMap<Condition<'a>, Vec<Observation<'a>>> = BTreeMap::new();
@@ -111,7 +107,7 @@ pub fn fit<'a>(pool: &Pool<'a>) -> BandwidthFit<'a> {
     let mut result = BandwidthFit { floors: Vec::new(), asymptotes: Vec::new(), rejected };
     let devices_total = sifted.devices.len();
     for (condition, observations) in conditions {
-        let study = Study { condition, observations, devices_total, rejected: result.rejected.len() };
+        let study = Study { options, condition, observations, devices_total, rejected: result.rejected.len() };
         result.floors.push(study.floor());
         for part in study.by_kernel() {
             result.floors.push(part.floor());
@@ -122,12 +118,13 @@ pub fn fit<'a>(pool: &Pool<'a>) -> BandwidthFit<'a> {
 }
 
 /// The rule that keeps a row from speaking for main memory, if one does.
-fn ruled_out<'a>(observation: &Observation<'a>) -> Option<Rejected<'a>> {
+fn ruled_out<'a>(observation: &Observation<'a>, options: &Options) -> Option<Rejected<'a>> {
     let row = observation.row;
     let (reason, detail) = if !row.counts.bytes_exact {
         (RejectReason::BytesNotExact, "its byte counts are not exact".to_owned())
-    } else if !row.speaks_for_dram() {
-        let (found, needed) = (Bytes(row.counts.bytes_distinct), footprint_needed(row));
+    } else if !row.speaks_for_dram(options.footprint_factor) {
+        let (found, needed) =
+            (Bytes(row.counts.bytes_distinct), Bytes(row.dram_footprint_bytes(options.footprint_factor)));
         (RejectReason::SmallFootprint, format!("it touches {found}, and {needed} are needed"))
     } else {
         return None;
@@ -135,21 +132,16 @@ fn ruled_out<'a>(observation: &Observation<'a>) -> Option<Rejected<'a>> {
     Some(Rejected { row, reason, detail })
 }
 
-/// Distinct bytes from which a row of this row's device speaks for main memory.
-fn footprint_needed(row: &Row) -> Bytes {
-    let cache_bytes = row.device.last_level_cache_bytes.unwrap_or(UNKNOWN_LAST_LEVEL_CACHE_BYTES);
-    Bytes(cache_bytes.saturating_mul(DRAM_FOOTPRINT_FACTOR))
-}
-
 /// The observations that one condition, and perhaps one kernel, leaves.
-struct Study<'a> {
+struct Study<'a, 'o> {
+    options: &'o Options,
     condition: Condition<'a>,
     observations: Vec<Observation<'a>>,
     devices_total: usize,
     rejected: usize,
 }
 
-impl<'a> Study<'a> {
+impl<'a> Study<'a, '_> {
     /// One study for each kernel and number format.
     fn by_kernel(&self) -> Vec<Self> {
         let mut kernels: BTreeMap<(&'a str, Dtype), Vec<Observation<'a>>> = BTreeMap::new();
@@ -177,11 +169,16 @@ impl<'a> Study<'a> {
         let Some(largest) = exact.iter().max_by_key(|observation| observation.row.counts.bytes_distinct) else {
             return Err(NotIdentified::NoExactRows { rows: self.observations.len() });
         };
+        let factor = self.options.footprint_factor;
         let memory: Vec<Observation<'a>> =
-            exact.iter().copied().filter(|observation| observation.row.speaks_for_dram()).collect();
+            exact.iter().copied().filter(|observation| observation.row.speaks_for_dram(factor)).collect();
         if memory.is_empty() {
-            let (found, needed) = (Bytes(largest.row.counts.bytes_distinct), footprint_needed(largest.row));
-            return Err(NotIdentified::SmallFootprint { largest: found, needed });
+            let needed = Bytes(largest.row.dram_footprint_bytes(factor));
+            return Err(NotIdentified::SmallFootprint {
+                largest: Bytes(largest.row.counts.bytes_distinct),
+                needed,
+                factor,
+            });
         }
         Ok(Group::with_quorum(Group::all_of(&memory)))
     }
@@ -215,7 +212,7 @@ impl<'a> Study<'a> {
         let points_used = curve.as_ref().map_or(0, Vec::len);
         let outcome = curve.and_then(|curve| {
             let groups = groups.as_deref().unwrap_or_default();
-            asymptote(groups, &curve, &devices)
+            asymptote(groups, &curve, &devices, self.options.sizes_min)
         });
         self.fitted(&devices, points_used, sizes.len(), outcome)
     }
@@ -272,15 +269,15 @@ fn best_by_size<'g, 'a>(
 }
 
 /// The line through (bytes, seconds) of a curve of rates.
-fn line_of(curve: &[(&Group<'_>, f64)]) -> Result<Line, NotIdentified> {
+fn line_of(curve: &[(&Group<'_>, f64)], sizes_min: u64) -> Result<Line, NotIdentified> {
     let times = curve.iter().map(|(group, rate)| (group.bytes, (group.bytes / BytesPerSecond(*rate)).0));
-    growing_line(&times.collect::<Vec<_>>())
+    growing_line(&times.collect::<Vec<_>>(), sizes_min)
 }
 
 /// A line whose slope is a bandwidth.
-fn growing_line(times: &[(Bytes, f64)]) -> Result<Line, NotIdentified> {
-    if times.len() < SIZES_MIN {
-        return Err(NotIdentified::TooFewSizes { sizes: times.len(), needed: SIZES_MIN });
+fn growing_line(times: &[(Bytes, f64)], sizes_min: u64) -> Result<Line, NotIdentified> {
+    if (times.len() as u64) < sizes_min {
+        return Err(NotIdentified::TooFewSizes { sizes: times.len(), needed: sizes_min });
     }
     let points: Vec<(f64, f64)> = times.iter().map(|(bytes, seconds)| (bytes.0 as f64, *seconds)).collect();
     let line = fit_line(&points)?;
@@ -293,13 +290,18 @@ fn asymptote(
     groups: &[Group<'_>],
     curve: &[(&Group<'_>, f64)],
     devices: &BTreeSet<&DeviceId>,
+    sizes_min: u64,
 ) -> Result<Asymptote, NotIdentified> {
-    let line = line_of(curve)?;
+    let line = line_of(curve, sizes_min)?;
     let bandwidth = line.slope.recip();
     let (replicates, logarithmic, plain) = if devices.len() == 1 {
-        (refits_of_rounds(curve), ConstantInterval::StudentTLogRounds, ConstantInterval::StudentTRounds)
+        (refits_of_rounds(curve, sizes_min), ConstantInterval::StudentTLogRounds, ConstantInterval::StudentTRounds)
     } else {
-        (refits_of_devices(groups, devices), ConstantInterval::StudentTLogDevices, ConstantInterval::StudentTDevices)
+        (
+            refits_of_devices(groups, devices, sizes_min),
+            ConstantInterval::StudentTLogDevices,
+            ConstantInterval::StudentTDevices,
+        )
     };
     let (bandwidth_spread, latency_spread) = match replicates {
         Err(why) => (Spread::none(why), Spread::none(why)),
@@ -324,7 +326,7 @@ fn asymptote(
 }
 
 /// Refits of a single device's curve, one for each round that all its sizes share.
-fn refits_of_rounds(curve: &[(&Group<'_>, f64)]) -> Result<Vec<Line>, ConstantInterval> {
+fn refits_of_rounds(curve: &[(&Group<'_>, f64)], sizes_min: u64) -> Result<Vec<Line>, ConstantInterval> {
     let by_size: Vec<(Bytes, BTreeMap<u64, f64>)> =
         curve.iter().map(|(group, _)| (group.bytes, seconds_by_round(group))).collect();
     let Some((_, first)) = by_size.first() else { return Err(ConstantInterval::TooFewRounds) };
@@ -333,7 +335,7 @@ fn refits_of_rounds(curve: &[(&Group<'_>, f64)]) -> Result<Vec<Line>, ConstantIn
         let times: Option<Vec<(Bytes, f64)>> =
             by_size.iter().map(|(bytes, rounds)| Some((*bytes, *rounds.get(round)?))).collect();
         let Some(times) = times else { continue };
-        lines.push(growing_line(&times).map_err(|_| ConstantInterval::ReplicateFailed)?);
+        lines.push(growing_line(&times, sizes_min).map_err(|_| ConstantInterval::ReplicateFailed)?);
     }
     if lines.len() < INTERVAL_REPLICATES_MIN { Err(ConstantInterval::TooFewRounds) } else { Ok(lines) }
 }
@@ -351,14 +353,18 @@ fn seconds_by_round(group: &Group<'_>) -> BTreeMap<u64, f64> {
 }
 
 /// Each device's own line, over its own best solution of each size. A device with too few sizes is no replicate.
-fn refits_of_devices(groups: &[Group<'_>], devices: &BTreeSet<&DeviceId>) -> Result<Vec<Line>, ConstantInterval> {
+fn refits_of_devices(
+    groups: &[Group<'_>],
+    devices: &BTreeSet<&DeviceId>,
+    sizes_min: u64,
+) -> Result<Vec<Line>, ConstantInterval> {
     let mut lines = Vec::new();
     for device in devices {
         let curve = best_by_size(groups, |group| group.rate_of(device));
-        if curve.len() < SIZES_MIN {
+        if (curve.len() as u64) < sizes_min {
             continue;
         }
-        lines.push(line_of(&curve).map_err(|_| ConstantInterval::ReplicateFailed)?);
+        lines.push(line_of(&curve, sizes_min).map_err(|_| ConstantInterval::ReplicateFailed)?);
     }
     if lines.len() < INTERVAL_REPLICATES_MIN { Err(ConstantInterval::TooFewDevices) } else { Ok(lines) }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::bandwidth::{Asymptote, BandwidthFit, Fitted, Floor, fit};
 use super::pool::{Pool, PoolError, RejectReason};
-use super::{ConstantInterval, NotIdentified};
+use super::{ConstantInterval, NotIdentified, Options};
 use crate::point::Dtype;
 use crate::row::{Origin, Role, Row, Status};
 use crate::testing::{Random, RowSpec, bytes_moved};
@@ -13,7 +13,7 @@ use crate::testing::{Random, RowSpec, bytes_moved};
 const MEMORY_SIZES: [u64; 5] = [1 << 25, 1 << 26, 1 << 27, 1 << 28, 1 << 29];
 
 fn fit_rows<T>(rows: &[Row], check: impl FnOnce(BandwidthFit<'_>) -> T) -> T {
-    check(fit(&Pool::new(rows).unwrap()))
+    check(fit(&Pool::new(rows).unwrap(), &Options::default()))
 }
 
 fn overall<'f, 'a>(fit: &'f BandwidthFit<'a>) -> &'f Fitted<'a, Floor> {

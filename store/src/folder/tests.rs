@@ -32,6 +32,7 @@ fn document(name: &str, origin: Origin, rows_total: u64) -> Document {
         class_id: class_key.id(),
         class_slug: class_key.slug(),
         class_key,
+        fit_options: fleetcal_model::fit::Options::default(),
         origin,
         constants: Vec::new(),
         rejected_rows: Vec::new(),

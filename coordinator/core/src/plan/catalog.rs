@@ -1,7 +1,8 @@
 //! What plans can name: sweeps with their kernels and number formats, and the sizes that depend on the device.
 
 use fleetcal_kernels::Family;
-use fleetcal_model::device::DeviceFacts;
+use fleetcal_model::device::{DeviceFacts, UNKNOWN_LAST_LEVEL_CACHE_BYTES};
+use fleetcal_model::fit;
 use fleetcal_model::point::{Dtype, Sweep};
 
 use super::error::{PlanProblem, nearest};
@@ -37,12 +38,14 @@ pub(super) fn dtype_of(family: &dyn Family, name: &str) -> Result<Dtype, PlanPro
     found.ok_or_else(|| unknown("dtype", name, known.iter().map(|dtype| dtype.name()).collect()))
 }
 
-/// The number of elements that a size means on a device.
-pub(super) fn elements_on(size: Size, dtype: Dtype, device: &DeviceFacts) -> u64 {
+/// The number of elements that a size means on a device; `dram` is as large as the fit's rule wants it.
+pub(super) fn elements_on(size: Size, dtype: Dtype, device: &DeviceFacts, fit: &fit::Options) -> u64 {
     match size {
         Size::Elements(elements) => elements,
         Size::Dram => {
-            let elements = device.dram_footprint_bytes().div_ceil(DRAM_ARRAYS * dtype.bytes());
+            let cache_bytes = device.last_level_cache_bytes.unwrap_or(UNKNOWN_LAST_LEVEL_CACHE_BYTES);
+            let footprint_bytes = cache_bytes.saturating_mul(fit.footprint_factor);
+            let elements = footprint_bytes.div_ceil(DRAM_ARRAYS * dtype.bytes());
             elements.max(DRAM_ELEMENTS_MIN).checked_next_power_of_two().unwrap_or(1 << 63)
         }
     }

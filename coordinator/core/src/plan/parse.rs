@@ -2,16 +2,15 @@
 
 use fleetcal_kernels::{Family, PointError};
 use fleetcal_model::digest::Sha256Digest;
+use fleetcal_model::fit;
 use fleetcal_model::point::{Dtype, Point};
 use fleetcal_model::policy::MeasuringPolicy;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{Errors, PlanErrors, PlanProblem};
-use super::quantity::{
-    Size, boolean, decimal_between, duration_ns, fixed_size, percent, size, text, validation, whole, whole_within,
-};
+use super::quantity::{Size, boolean, duration_ns, fixed_size, percent, size, text, validation, whole, whole_within};
 use super::reader::{Section, bad_value, wrong_type};
-use super::{FitOptions, Limits, Plan, SweepPlan, catalog};
+use super::{Limits, Plan, SweepPlan, catalog};
 
 const DOCUMENT_KEYS: [&str; 9] =
     ["name", "description", "label", "seed", "devices", "measure", "limits", "sweep", "fit"];
@@ -29,7 +28,7 @@ const MEASURE_KEYS: [&str; 10] = [
     "exit_on_error",
 ];
 const LIMIT_KEYS: [&str; 3] = ["task_time", "device_time", "devices_per_node"];
-const FIT_KEYS: [&str; 1] = ["level"];
+const FIT_KEYS: [&str; 2] = ["footprint_factor", "sizes_min"];
 const SWEEP_KEYS: [&str; 5] = ["family", "kernels", "dtypes", "elements", "points_per_task"];
 const RANGE_KEYS: [&str; 3] = ["from", "to", "step"];
 
@@ -131,10 +130,15 @@ fn limits(root: &Section<'_>, errors: &mut Errors<'_>) -> (Limits, Option<u64>) 
     (Limits { device_ns_max, devices_per_node }, section.read("task_time", duration_ns, errors))
 }
 
-fn fit(root: &Section<'_>, errors: &mut Errors<'_>) -> FitOptions {
+fn fit(root: &Section<'_>, errors: &mut Errors<'_>) -> fit::Options {
     let section = root.section("fit", &FIT_KEYS, errors);
-    let level = section.read("level", decimal_between(0.5, 1.0), errors);
-    level.map_or_else(FitOptions::default, |level| FitOptions { level })
+    // The defaults are the least: below them a fit would claim what its rows do not show.
+    let least = fit::Options::default();
+    let mut count = |key: &str, least: u64| section.read(key, whole_within(least, COUNT_MAX), errors).unwrap_or(least);
+    fit::Options {
+        footprint_factor: count("footprint_factor", least.footprint_factor),
+        sizes_min: count("sizes_min", least.sizes_min),
+    }
 }
 
 fn sweeps(root: &Section<'_>, errors: &mut Errors<'_>) -> Vec<SweepPlan> {

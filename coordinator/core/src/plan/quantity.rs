@@ -38,22 +38,6 @@ pub(super) fn whole_within(low: u64, high: u64) -> impl Fn(&DeValue<'_>) -> Resu
     }
 }
 
-/// A decimal number; a whole one is one too.
-fn decimal(value: &DeValue<'_>) -> Result<f64, PlanProblem> {
-    let text = value.as_float().map(|number| number.as_str());
-    let text = text.or_else(|| value.as_integer().filter(|number| number.radix() == 10).map(|number| number.as_str()));
-    let text = text.ok_or_else(|| wrong_type("a number", value))?;
-    finite(text).ok_or_else(|| bad_value(text, "it must be finite"))
-}
-
-/// A decimal number strictly between two bounds.
-pub(super) fn decimal_between(low: f64, high: f64) -> impl Fn(&DeValue<'_>) -> Result<f64, PlanProblem> {
-    move |value| match decimal(value)? {
-        number if number > low && number < high => Ok(number),
-        number => Err(bad_value(number, format!("it must be more than {low} and less than {high}"))),
-    }
-}
-
 /// A duration with its unit, nanoseconds; more than 0 and at most a week.
 pub(super) fn duration_ns(value: &DeValue<'_>) -> Result<u64, PlanProblem> {
     const WEEK_NS: f64 = 7.0 * 24.0 * 3600e9;

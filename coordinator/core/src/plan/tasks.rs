@@ -79,7 +79,7 @@ pub fn tasks(plan: &Plan, run: &RunId, devices: &[FleetDevice]) -> Planned {
         let Some(family) = fleetcal_kernels::family(sweep.sweep) else { continue };
         for device in devices.iter().filter(|device| selected(&plan.selectors, device)) {
             for dtype in &sweep.dtypes {
-                let points = points(family, sweep, *dtype, device, &mut planned.notes);
+                let points = points(plan, family, sweep, *dtype, device, &mut planned.notes);
                 let most = sweep.points_per_task.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
                 for points in points.chunks(most.max(1)) {
                     planned.tasks.push(PlannedTask {
@@ -127,13 +127,15 @@ pub fn admit(plan: &Plan, narrowing: &[Selector], connected: &[FleetDevice], pla
 
 /// The points of one sweep and number format that the device has memory for.
 fn points(
+    plan: &Plan,
     family: &dyn Family,
     sweep: &SweepPlan,
     dtype: Dtype,
     device: &FleetDevice,
     notes: &mut Vec<String>,
 ) -> Vec<Point> {
-    let sizes: BTreeSet<u64> = sweep.elements.iter().map(|size| elements_on(*size, dtype, &device.facts)).collect();
+    let sizes: BTreeSet<u64> =
+        sweep.elements.iter().map(|size| elements_on(*size, dtype, &device.facts, &plan.fit)).collect();
     let mut points = Vec::with_capacity(sizes.len() * sweep.kernels.len());
     for elements in sizes {
         let sizes = [("elements".to_owned(), elements)];

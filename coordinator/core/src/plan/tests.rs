@@ -128,7 +128,13 @@ const CASES: &[(&str, &[&str])] = &[
             "4:14: sweep[0].elements: unknown key `form`, did you mean `from`?",
         ],
     ),
-    ("name = \"a\"\n[fit]\nlevel = 95\n$SWEEP", &["3:9: fit.level: `95` cannot be used"]),
+    (
+        "name = \"a\"\n[fit]\nfootprint_factor = 3\nsizes_min = 2\n$SWEEP",
+        &[
+            "3:20: fit.footprint_factor: `3` cannot be used: it must be from 4",
+            "4:13: fit.sizes_min: `2` cannot be used: it must be from 3",
+        ],
+    ),
     (
         "name = \"a\"\n[limits]\ndevices_per_node = 0\n$SWEEP",
         &["3:20: limits.devices_per_node: `0` cannot be used: it must be from 1"],
@@ -173,13 +179,15 @@ dtypes = ["f64"]
 elements = ["dram", "2^20", 1_048_576]
 points_per_task = 3
 [fit]
-level = 0.9
+footprint_factor = 8
+sizes_min = 5
 "#;
     let plan = Plan::parse(text).expect("a plan");
     let measure = &plan.measure;
     assert_eq!((measure.rounds, measure.noise_target, measure.visit_ns_max), (4, 0.005, 250_000_000));
     assert_eq!((measure.validate_elements, measure.exit_on_error, measure.task_ns_max), (-1, true, 90_000_000_000));
-    assert_eq!((plan.label.as_deref(), plan.seed, plan.fit.level), (Some("night 3"), 7, 0.9));
+    assert_eq!((plan.label.as_deref(), plan.seed), (Some("night 3"), 7));
+    assert_eq!(plan.fit, fit::Options { footprint_factor: 8, sizes_min: 5 });
     assert_eq!(plan.limits, Limits { device_ns_max: Some(3_600_000_000_000), devices_per_node: 8 });
     let sweep = &plan.sweeps[0];
     assert_eq!(sweep.kernels, ["triad", "copy"]);
@@ -211,6 +219,12 @@ fn dram_is_beyond_the_cache_of_the_device_and_what_does_not_fit_is_said() {
     assert_eq!(planned.tasks.len(), 1);
     assert!(planned.tasks[0].points.iter().all(|point| point.size("elements") == Some(1 << 28)), "{planned:?}");
     assert!(planned.notes.is_empty());
+    let mut farther = plan.clone();
+    farther.fit.footprint_factor = 8;
+    let beyond = tasks(&farther, &RunId::new("r"), &[sample_device("gpu-1", "a")]);
+    let nearer = tasks(&plan, &RunId::new("r"), &[sample_device("gpu-1", "a")]);
+    let elements = |planned: &Planned| planned.tasks[0].points[0].size("elements");
+    assert_eq!((elements(&nearer), elements(&beyond)), (Some(1 << 25), Some(1 << 26)), "dram is what the fit takes");
 
     let mut small = virtual_machine();
     small.facts.memory_bytes = 5 << 29;
