@@ -3,7 +3,7 @@
 //! ```text
 //! DATA/spool/visits/    one journal an attempt: every visit as it ends; removed once its rows stand in chunks
 //! DATA/spool/chunks/    rows of all tasks, ready to send; removed once acknowledged
-//! DATA/spool/rejected/  chunks that the coordinator refused, and files that are damaged: for people to look at
+//! DATA/spool/rejected/  chunks that were refused or are too large to be sent, and damaged files: for people to look at
 //! ```
 //!
 //! A row is in a journal until it is in a chunk, and the journal says so before the chunk may be sent. So kill -9 at

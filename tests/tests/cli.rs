@@ -64,6 +64,13 @@ fn an_unknown_device_is_named_beside_those_there_are() {
     refused(&["calibrate", "--resume", "nothing", "--backend", "sim", "--sim", "1", "--data", &folder], 4, &["nothing"]);
 }
 
+/// The agent reads a worker's standard error for the reason of its end: there is no logger in between.
+#[test]
+fn a_worker_that_cannot_work_says_why_in_one_line() {
+    let said = refused(&["worker"], 1, &["standard input ended before any request"]);
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
 #[test]
 fn data_folders_that_cannot_be_used_are_named() {
     let data = TempDir::new().expect("a temporary folder");
