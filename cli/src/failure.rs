@@ -98,6 +98,7 @@ impl From<CoordinatorError> for Failure {
             | CoordinatorError::Listen { .. }
             | CoordinatorError::Server(_) => Kind::Network,
             CoordinatorError::NoSuchRun { .. } => Kind::NotFound,
+            CoordinatorError::Replay { .. } => Kind::Version,
             CoordinatorError::BadInterval { .. }
             | CoordinatorError::Constants { .. }
             | CoordinatorError::Stopped { .. } => Kind::Internal,

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fleetcal_core::core::{Core, CoreConfig};
+use fleetcal_core::core::CoreConfig;
 use fleetcal_core::event::Timestamp;
 use fleetcal_model::constants::{Document, Envelope};
 use fleetcal_model::fit::Options;
@@ -19,7 +19,7 @@ use fleetcal_store::FolderStore;
 use tokio::sync::{OnceCell, mpsc};
 
 use crate::clock::{Clock, SystemClock};
-use crate::driver::{Driver, DriverError};
+use crate::driver::{Driver, DriverError, replayed};
 use crate::error::{CoordinatorError, FolderError};
 use crate::folder::Layout;
 use crate::journal::Journal;
@@ -62,8 +62,7 @@ pub fn fit_folder(data_folder: &Path, run: &RunId) -> Result<RunConstants, Coord
     let layout = Layout::new(data_folder);
     let journal = Journal::open_for_reading(&layout.journal())?;
     // No lease is granted here: their length does not matter.
-    let mut core = Core::new(CoreConfig::default());
-    journal.replay(|now, event| core.replay(now, event))?;
+    let (core, _) = replayed(&journal, CoreConfig::default())?;
     let study = views::study(&core, run)
         .ok_or_else(|| CoordinatorError::NoSuchRun { run: run.clone(), folder: data_folder.to_owned() })?;
     let fitted = fit(&layout, run, &study, SystemClock::start().now());

@@ -24,9 +24,9 @@ use crate::error::CoordinatorError;
 use crate::journal::{Journal, JournalError, PartRecord};
 
 pub(crate) use sessions::{Outbox, Sessions, outbox};
-pub(crate) use state::State;
 #[cfg(test)]
 pub(crate) use state::tests::state;
+pub(crate) use state::{State, replayed};
 
 /// Commands that wait; a sender waits beyond that.
 const QUEUE_COMMANDS: usize = 1024;

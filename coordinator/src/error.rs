@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fleetcal_core::core::ReplayError;
 use fleetcal_model::id::RunId;
 
 use crate::journal::JournalError;
@@ -56,6 +57,15 @@ pub enum CoordinatorError {
     /// The journal cannot be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// The journal is of another version.
+    #[error(
+        "the journal was written by another version of fleetcal, and this one must not go on with it: {source}; use \
+         the fleetcal that wrote it, or another data folder: nothing was changed"
+    )]
+    Replay {
+        /// What it would do otherwise.
+        source: ReplayError,
+    },
     /// The journal names no such run.
     #[error("there is no run {run} in {}", folder.display())]
     NoSuchRun {

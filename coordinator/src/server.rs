@@ -154,13 +154,16 @@ async fn open(
         let folder = HeldFolder::take(&root)?;
         let layout = folder.layout().clone();
         let journal = Journal::open(&layout.journal())?;
-        for name in set_orphans_aside(&layout, &journal.part_names(None)?)? {
+        let named = journal.part_names(None)?;
+        // First: a folder that this version cannot go on with stays as it is.
+        let state = State::replay(folder, journal, core, watchers, ended)?;
+        for name in set_orphans_aside(&layout, &named)? {
             tracing::warn!(
                 file = name,
                 "moved to orphans/: the journal does not name it, so its rows were never acknowledged"
             );
         }
-        Ok((layout, State::replay(folder, journal, core, watchers, ended)?))
+        Ok((layout, state))
     });
     finished("start", opened.await)?
 }

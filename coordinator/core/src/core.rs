@@ -28,6 +28,7 @@ mod view;
 pub use fleet::{Device, Fleet};
 pub use ledger::Ledger;
 pub use run::{Run, RunState, TaskCounts, WinningAttempt};
+pub use submit::ReplayError;
 pub use task::{Lease, Strike, Task, TaskState};
 pub use time::DeadlineReason;
 pub use view::{AgentView, DeviceView};
@@ -93,9 +94,22 @@ impl Core {
 
     /// Takes one durable event from the journal, with the time it was journalled with. Nothing is asked of the shell.
     /// Agents count as connected until the shell says that they are detached.
-    pub fn replay(&mut self, now: Timestamp, event: Event) {
-        self.take(now, event, &mut Vec::new());
+    ///
+    /// # Errors
+    /// The event means something else to this version than to the one that journalled it: nothing that was replayed is to
+    /// be worked with.
+    pub fn replay(&mut self, now: Timestamp, event: Event) -> Result<(), ReplayError> {
         self.presence.stale = true;
+        let mut unasked = Vec::new();
+        match event {
+            Event::RunStarted { run, plan, devices, tasks_digest } => {
+                self.start_run(now, run, (&plan, &tasks_digest), &devices, &mut unasked)
+            }
+            other => {
+                self.take(now, other, &mut unasked);
+                Ok(())
+            }
+        }
     }
 
     /// Everything durable: two cores that took the same facts have equal ledgers.
@@ -106,7 +120,11 @@ impl Core {
     fn take(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
         match event {
             Event::RunSubmitted { run, plan, selectors } => self.submit(now, run, plan, &selectors, actions),
-            Event::RunStarted { run, plan, devices } => self.start_run(now, run, &plan, &devices, actions),
+            Event::RunStarted { run, plan, devices, tasks_digest } => {
+                if let Err(error) = self.start_run(now, run.clone(), (&plan, &tasks_digest), &devices, actions) {
+                    refuse(&run, error, actions);
+                }
+            }
             Event::RunResumed { run } => self.resume_run(now, &run, actions),
             Event::RunCancelled { run, reason } => self.cancel_run(now, &run, &reason, actions),
             Event::AgentJoined { identity, held } => self.join(now, identity, &held, actions),

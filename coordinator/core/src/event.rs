@@ -94,7 +94,8 @@ pub enum Event {
         selectors: Vec<String>,
     },
     /// A run has started on these devices. Said by the core itself, and replayed as it was. It carries the plan's text,
-    /// which is parsed again, so that a replay needs nothing else. Devices that join later are not added.
+    /// which is parsed and planned again, so that a replay needs nothing else; a replay whose tasks would be others is
+    /// refused. Devices that join later are not added.
     RunStarted {
         /// The run.
         run: RunId,
@@ -102,6 +103,8 @@ pub enum Event {
         plan: String,
         /// The devices it is planned for: those that were connected and meant, in the order of planning.
         devices: Vec<DeviceId>,
+        /// What it was planned to, [`crate::plan::Planned::digest`].
+        tasks_digest: String,
     },
     /// A user goes on with a run that was cut short: its unfinished tasks are pending again.
     RunResumed {

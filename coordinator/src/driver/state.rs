@@ -264,13 +264,19 @@ impl State {
 }
 
 /// A core as the journal says it is, and the time of the last event.
-fn replayed(journal: &Journal, config: CoreConfig) -> Result<(Core, Timestamp), CoordinatorError> {
+pub(crate) fn replayed(journal: &Journal, config: CoreConfig) -> Result<(Core, Timestamp), CoordinatorError> {
     let mut core = Core::new(config);
     let mut latest = Timestamp::default();
+    let mut other_version = None;
     let events = journal.replay(|now, event| {
         latest = latest.max(now);
-        core.replay(now, event);
+        if other_version.is_none() {
+            other_version = core.replay(now, event).err();
+        }
     })?;
+    if let Some(source) = other_version {
+        return Err(CoordinatorError::Replay { source });
+    }
     tracing::debug!(events, "replayed the journal");
     Ok((core, latest))
 }

@@ -9,7 +9,26 @@ use super::task::{Task, TaskState};
 use super::{Core, refuse, work_available};
 use crate::action::Action;
 use crate::event::{Event, Timestamp};
-use crate::plan::{FleetDevice, Plan, PlannedTask, Selector, admit, selected, tasks};
+use crate::plan::{FleetDevice, Plan, PlanErrors, PlannedTask, Selector, admit, selected, tasks};
+
+/// A journal that this version would replay to another state than the one that wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    /// It does not read a plan.
+    #[error("the plan of run {run} is not understood: {errors}")]
+    Plan {
+        /// The run.
+        run: RunId,
+        /// What is wrong with its plan.
+        errors: PlanErrors,
+    },
+    /// It makes other tasks of a plan.
+    #[error("the plan of run {run} would come to other tasks than those that are under way")]
+    OtherTasks {
+        /// The run.
+        run: RunId,
+    },
+}
 
 impl Core {
     /// Plans a run for the devices connected now, or refuses it.
@@ -22,13 +41,20 @@ impl Core {
         actions: &mut Vec<Action>,
     ) {
         match self.plan_for_connected(&run, &text, selectors) {
-            Ok(devices) => self.say(now, Event::RunStarted { run, plan: text, devices }, actions),
+            Ok((devices, tasks_digest)) => {
+                self.say(now, Event::RunStarted { run, plan: text, devices, tasks_digest }, actions);
+            }
             Err(reason) => refuse(&run, reason, actions),
         }
     }
 
-    /// The devices that a new run is planned for, or why it cannot start.
-    fn plan_for_connected(&self, run: &RunId, text: &str, selectors: &[String]) -> Result<Vec<DeviceId>, String> {
+    /// The devices that a new run is planned for, with the digest of its tasks, or why it cannot start.
+    fn plan_for_connected(
+        &self,
+        run: &RunId,
+        text: &str,
+        selectors: &[String],
+    ) -> Result<(Vec<DeviceId>, String), String> {
         if self.ledger.runs.contains_key(run) {
             return Err(format!("run {run} exists already"));
         }
@@ -45,28 +71,31 @@ impl Core {
             .collect();
         let planned = tasks(&plan, run, &chosen);
         admit(&plan, &narrowing, &connected, &planned).map_err(|refusal| refusal.to_string())?;
-        Ok(chosen.into_iter().map(|device| device.facts.uuid).collect())
+        Ok((chosen.into_iter().map(|device| device.facts.uuid).collect(), planned.digest()))
     }
 
+    /// Makes the tasks of a run.
+    ///
+    /// # Errors
+    /// Only where the fact stems from another version: it is not what this one makes of the plan.
     pub(super) fn start_run(
         &mut self,
         now: Timestamp,
         id: RunId,
-        text: &str,
+        (text, tasks_digest): (&str, &str),
         devices: &[DeviceId],
         actions: &mut Vec<Action>,
-    ) {
-        let plan = match Plan::parse(text) {
-            Ok(plan) => plan,
-            // Only a journal of another version can hold a plan that this one does not read.
-            Err(errors) => return refuse(&id, errors, actions),
-        };
+    ) -> Result<(), ReplayError> {
+        let plan = Plan::parse(text).map_err(|errors| ReplayError::Plan { run: id.clone(), errors })?;
         let fleet = &self.ledger.fleet;
         let known = devices.iter().filter_map(|device| fleet.devices.get(device));
         let placed: Vec<FleetDevice> = known.map(|device| fleet.placed(device)).collect();
         let classes: BTreeMap<_, _> =
             placed.iter().map(|device| (device.facts.uuid.clone(), device.facts.class_key().id())).collect();
         let planned = tasks(&plan, &id, &placed);
+        if planned.digest() != tasks_digest {
+            return Err(ReplayError::OtherTasks { run: id });
+        }
         let sequence = self.ledger.order.len() as u64;
         self.ledger.order.push(id.clone());
         let run = Run {
@@ -86,6 +115,7 @@ impl Core {
             self.ledger.add(waiting(planned, &id, (sequence, index), class, now));
         }
         work_available(actions);
+        Ok(())
     }
 
     /// Sets aside what waits, and takes leases back. Their holders store what they have measured and give them up: then

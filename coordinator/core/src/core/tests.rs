@@ -316,7 +316,7 @@ fn a_restart_gives_every_lease_a_full_term() {
     let mut night = Night::new();
     for action in said {
         if let Action::Journal(fact) = action {
-            night.core.replay(night.now, fact);
+            night.core.replay(night.now, fact).expect("of this version");
         }
     }
     assert_eq!(night.core.ledger(), live.core.ledger());
@@ -325,6 +325,20 @@ fn a_restart_gives_every_lease_a_full_term() {
     assert!(night.core.holds(&"a".into(), &lease), "the lease ended while nobody could renew it");
     night.pass(30);
     assert!(!night.core.holds(&"a".into(), &lease), "the lease has no end");
+}
+
+#[test]
+fn a_run_that_this_version_understands_otherwise_is_not_replayed() {
+    let night = Night::new();
+    let replay = |plan: &str, tasks_digest: &str| {
+        let (run, plan, devices) = ("s".into(), plan.to_owned(), vec!["gpu-a".into()]);
+        let fact = Event::RunStarted { run, plan, devices, tasks_digest: tasks_digest.to_owned() };
+        night.core.clone().replay(night.now, fact).expect_err("another version's").to_string()
+    };
+    let unread = replay("name = \"of tomorrow\"\n[[sweep]]\nfamily = \"gemm\"\n", "");
+    assert!(unread.starts_with("the plan of run s is not understood: 3:10: "), "{unread}");
+    let other = replay(PLAN, "0000");
+    assert_eq!(other, "the plan of run s would come to other tasks than those that are under way");
 }
 
 fn cancel() -> Event {

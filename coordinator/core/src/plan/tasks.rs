@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use fleetcal_kernels::Family;
 use fleetcal_model::device::DeviceFacts;
+use fleetcal_model::digest::Sha256Digest;
 use fleetcal_model::id::{DeviceId, RunId, TaskId};
 use fleetcal_model::point::{Dtype, Point};
 
@@ -37,6 +38,18 @@ pub struct Planned {
     pub tasks: Vec<PlannedTask>,
     /// What a person should know: sizes that were dropped, and where.
     pub notes: Vec<String>,
+}
+
+impl Planned {
+    /// SHA-256 over the tasks, hexadecimal: their identities, devices and points, in order.
+    pub fn digest(&self) -> String {
+        let mut text = String::new();
+        for task in &self.tasks {
+            let points = joined(task.points.iter().map(Point::to_string), " ").unwrap_or_default();
+            text += &format!("{} {} {points}\n", task.id, task.device);
+        }
+        Sha256Digest::of(text.as_bytes()).to_hex()
+    }
 }
 
 /// Why a plan cannot start.

@@ -277,7 +277,8 @@ impl World {
     pub(crate) fn replayed(&self) -> Core {
         let mut core = Core::new(CoreConfig::default());
         for (now, text) in &self.journal {
-            core.replay(*now, serde_json::from_str(text).expect("what was written is read"));
+            let event = serde_json::from_str(text).expect("what was written is read");
+            core.replay(*now, event).expect("what was written means the same");
         }
         core
     }

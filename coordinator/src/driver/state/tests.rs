@@ -86,3 +86,18 @@ fn a_request_that_the_core_refuses_is_answered_and_leaves_no_trace() -> Result<(
     assert!(refused.is_some_and(|sentence| !sentence.is_empty()));
     state.journal.replay(|_, event| panic!("{event:?} must not be journalled")).map(drop)
 }
+
+#[test]
+fn a_journal_whose_runs_mean_something_else_now_is_refused_in_a_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let held = HeldFolder::take(folder.path()).expect("a free folder");
+    let mut journal = Journal::open(&held.layout().journal()).expect("a journal");
+    let plan = "name = \"of tomorrow\"\n[[sweep]]\nfamily = \"gemm\"\n".to_owned();
+    let fact = Event::RunStarted { run: "r".into(), plan, devices: Vec::new(), tasks_digest: String::new() };
+    journal.append(&[Entry::Event(Timestamp(1), fact)]).expect("appended");
+    let (ended, _) = EndedRuns::new();
+    let refused = State::replay(held, journal, CoreConfig::default(), Watchers::new(), ended).err().expect("not ours");
+    assert!(matches!(refused, CoordinatorError::Replay { .. }), "{refused}");
+    let sentence = refused.to_string();
+    assert!(sentence.contains("the plan of run r is not understood") && sentence.contains("gemm"), "{sentence}");
+}
