@@ -161,7 +161,11 @@ pub trait Device {
     ///
     /// # Errors
     /// [`DeviceError::Launch`] or [`DeviceError::Lost`].
-    fn run(&mut self, prepared: &Prepared<Self::Program>, arrays: &[Array<'_, Self::Buffer>]) -> Result<(), DeviceError>;
+    fn run(
+        &mut self,
+        prepared: &Prepared<Self::Program>,
+        arrays: &[Array<'_, Self::Buffer>],
+    ) -> Result<(), DeviceError>;
 
     /// Times `count` launches, one interval each, flushing caches outside the interval where `flush_bytes` is set.
     /// Nothing else happens inside an interval.
