@@ -67,13 +67,7 @@ pub fn write_part(
     }
     // A part is a few megabytes. Encoded first, so that the system's errors reach us as they are.
     let bytes = encode(batches, chunk_ids)?;
-    let temporary = folder.join(format!(".{file_name}.tmp"));
-    if let Err(error) = write_durably(&temporary, &path, &bytes) {
-        // Best effort: what cannot be written cannot always be removed, and the next start moves it aside.
-        let _ = fs::remove_file(&temporary);
-        return Err(error.into());
-    }
-    sync_folder(folder)?;
+    write_durably(&folder.join(format!(".{file_name}.tmp")), &path, &bytes, sync_folder)?;
     let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
     Ok(PartInfo { file_name, rows, bytes: bytes.len() as u64 })
 }
@@ -97,15 +91,43 @@ fn encode(batches: &[RecordBatch], chunk_ids: &[ChunkId]) -> Result<Vec<u8>, Par
     Ok(writer.into_inner()?)
 }
 
-/// Bytes under a temporary name, then under the final one. The file is durable before it has its name.
-fn write_durably(temporary: &Path, path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
+/// Bytes under a temporary name, then under the final one. The file is durable before it has its name; then its name is
+/// made durable by `sync_name`. After a failure neither name is left: nobody has been told of the part, and its chunks
+/// come again.
+fn write_durably(
+    temporary: &Path,
+    path: &Path,
+    bytes: &[u8],
+    sync_name: impl Fn(&Path) -> Result<(), FolderError>,
+) -> Result<(), FolderError> {
+    // Best effort: what cannot be written cannot always be removed, and the next start moves it aside.
+    let remove = |path: &Path| drop(fs::remove_file(path));
     let written = File::create(temporary).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-    written.map_err(|source| FolderError::at(temporary, source))?;
-    fs::rename(temporary, path).map_err(|source| FolderError::at(path, source))
+    let written = written.map_err(|source| FolderError::at(temporary, source));
+    let named = written.and_then(|()| fs::rename(temporary, path).map_err(|source| FolderError::at(path, source)));
+    named.inspect_err(|_| remove(temporary))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    sync_name(folder).inspect_err(|_| remove(path))
 }
 
-/// Makes the name durable, as the file already is.
+/// Makes the names in a folder durable, as the files already are.
 fn sync_folder(folder: &Path) -> Result<(), FolderError> {
     let synced: io::Result<()> = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|source| FolderError::at(folder, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_whose_name_may_not_survive_is_not_left_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("part.parquet");
+        let fails = |folder: &Path| Err(FolderError::at(folder, io::ErrorKind::StorageFull.into()));
+        let failed = write_durably(&folder.path().join(".tmp"), &path, b"rows", fails).expect_err("it fails");
+        assert!(matches!(failed, FolderError::Full { .. }), "{failed}");
+        let left = fs::read_dir(folder.path()).expect("readable").count();
+        assert_eq!(left, 0, "a part that nobody names is left in the run's folder");
+    }
 }
