@@ -1,6 +1,6 @@
 //! A chunk taken apart by run.
 
-use arrow_array::{Array, RecordBatch, StringArray};
+use arrow_array::{Array, RecordBatch, StringArray, UInt64Array};
 use fleetcal_core::event::{CommittedSegment, LeaseKey};
 use fleetcal_model::id::RunId;
 use fleetcal_proto::convert::{ConvertError, Lease};
@@ -28,8 +28,8 @@ pub(super) enum Rejected {
     RowCount { said: u64, found: u64 },
     #[error("it holds no rows")]
     Empty,
-    #[error("a segment of task {task} holds rows of {found}")]
-    OtherRows { task: String, found: String },
+    #[error("a segment of {said} holds a row of {found}")]
+    OtherRows { said: String, found: String },
     #[error("`{run}` cannot be a run's name")]
     RunName { run: String },
     #[error("column {column} cannot be read")]
@@ -72,18 +72,20 @@ fn segments(wire: Vec<v1::Segment>) -> Result<Vec<CommittedSegment>, Rejected> {
     wire.into_iter().map(segment).collect()
 }
 
-/// The one run that a segment's rows are of; they must also be of the segment's task.
+/// The one run that a segment's rows are of; they must also be of the segment's lease, which says whether they count.
 fn run_of(segment: &CommittedSegment, batches: &[RecordBatch]) -> Result<RunId, Rejected> {
     let mut run: Option<String> = None;
-    let task = segment.lease.task.as_str();
+    let LeaseKey { task, attempt, epoch } = &segment.lease;
     for batch in batches {
-        let (runs, tasks) = (texts(batch, "run_id")?, texts(batch, "task_id")?);
+        let (runs, tasks) = (column::<StringArray>(batch, "run_id")?, column::<StringArray>(batch, "task_id")?);
+        let (attempts, epochs) =
+            (column::<UInt64Array>(batch, "attempt")?, column::<UInt64Array>(batch, "lease_epoch")?);
         for row in 0..batch.num_rows() {
-            let (found_run, found_task) = (runs.value(row), tasks.value(row));
-            let expected = run.get_or_insert_with(|| found_run.to_owned());
-            if found_task != task || found_run != expected {
-                let found = format!("task {found_task} of run {found_run}");
-                return Err(Rejected::OtherRows { task: task.to_owned(), found });
+            let found = (runs.value(row), tasks.value(row), attempts.value(row), epochs.value(row));
+            let expected = run.get_or_insert_with(|| found.0.to_owned());
+            let said = (expected.as_str(), task.as_str(), *attempt, *epoch);
+            if found != said {
+                return Err(Rejected::OtherRows { said: described(said), found: described(found) });
             }
         }
     }
@@ -92,8 +94,13 @@ fn run_of(segment: &CommittedSegment, batches: &[RecordBatch]) -> Result<RunId, 
     if is_plain_name(&run) { Ok(RunId::new(run)) } else { Err(Rejected::RunName { run }) }
 }
 
-fn texts<'b>(batch: &'b RecordBatch, column: &'static str) -> Result<&'b StringArray, Rejected> {
-    let array = batch.column_by_name(column).and_then(|array| array.as_any().downcast_ref::<StringArray>());
+fn described((run, task, attempt, epoch): (&str, &str, u64, u64)) -> String {
+    format!("attempt {attempt}, epoch {epoch} of task {task} of run {run}")
+}
+
+/// A column of that type without gaps.
+fn column<'b, A: Array + 'static>(batch: &'b RecordBatch, column: &'static str) -> Result<&'b A, Rejected> {
+    let array = batch.column_by_name(column).and_then(|array| array.as_any().downcast_ref::<A>());
     array.filter(|array| array.null_count() == 0).ok_or(Rejected::Column { column })
 }
 
@@ -139,6 +146,7 @@ mod tests {
     fn measured(run: &str, task: &str, rows: u64) -> (Vec<Row>, v1::Segment) {
         let mut row = arbitrary_row().new_tree(&mut TestRunner::deterministic()).expect("a row").current();
         (row.identity.run_id, row.identity.task_id) = (RunId::new(run), TaskId::new(task));
+        (row.identity.attempt, row.identity.lease_epoch) = (1, 1);
         let lease = v1::HeldLease { task_id: task.to_owned(), attempt: 1, epoch: 1 };
         ((0..rows).map(|_| row.clone()).collect(), v1::Segment { lease: Some(lease), rows })
     }
@@ -166,11 +174,16 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_another_task_than_the_segments_are_rejected() {
+    fn rows_of_another_lease_than_the_segments_are_rejected() {
         let (rows, _) = measured("r1", "a", 2);
-        let (_, segment) = measured("r1", "b", 2);
-        let rejected = cut(vec![(rows, segment)]).expect_err("the rows are of task a");
-        assert!(matches!(rejected, Rejected::OtherRows { .. }), "{rejected}");
+        let lease = |task: &str, attempt, epoch| v1::HeldLease { task_id: task.to_owned(), attempt, epoch };
+        for other in [lease("b", 1, 1), lease("a", 2, 1), lease("a", 1, 2)] {
+            let segment = v1::Segment { lease: Some(other.clone()), rows: 2 };
+            let rejected = cut(vec![(rows.clone(), segment)]).expect_err("the rows are of attempt 1 of task a");
+            assert!(matches!(rejected, Rejected::OtherRows { .. }), "{other:?}: {rejected}");
+            let sentence = rejected.to_string();
+            assert!(sentence.ends_with("holds a row of attempt 1, epoch 1 of task a of run r1"), "{sentence}");
+        }
     }
 
     #[test]
