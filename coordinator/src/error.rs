@@ -76,7 +76,8 @@ pub enum CoordinatorError {
     },
     /// The run's constants cannot be made or kept.
     #[error(
-        "cannot keep the constants of run {run}: {reason}; its rows are safe, fit them again with `fleetcal fit {run}`"
+        "cannot keep the constants of run {run}: {reason}; its rows are safe: they are fitted, and the constants kept, \
+         when the coordinator starts next"
     )]
     Constants {
         /// The run.

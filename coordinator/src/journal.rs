@@ -43,8 +43,8 @@ pub enum JournalError {
         found: i64,
     },
     /// It does not say what a journal says.
-    #[error("the journal {} is damaged: {reason}; the rows beside it under rows/ are whole, and safe: move the journal \
-             away to start a new one, and read them with any Parquet tool", path.display())]
+    #[error("the journal {} is damaged: {reason}; no row is lost: put back a copy of the journal, or move it away to start \
+             a new one, which moves every part under rows/ to orphans/ as it is, for any Parquet tool to read", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,

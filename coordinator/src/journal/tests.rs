@@ -81,7 +81,7 @@ fn a_damaged_journal_is_named_and_the_rows_are_said_to_be_safe() {
     let refused = Journal::open(&path).expect_err("text is no journal");
     assert!(matches!(refused, JournalError::Corrupt { .. }), "{refused}");
     let sentence = refused.to_string();
-    assert!(sentence.contains("journal.sqlite") && sentence.contains("safe"), "{sentence}");
+    assert!(sentence.contains("journal.sqlite") && sentence.contains("no row is lost"), "{sentence}");
 }
 
 #[test]
