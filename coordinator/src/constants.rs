@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,6 +37,8 @@ pub(crate) type Winners = BTreeMap<TaskId, u64>;
 pub(crate) struct Study {
     /// Whose rows count.
     pub(crate) winners: Winners,
+    /// The parts that hold its rows, as the journal names them.
+    pub(crate) parts: BTreeSet<String>,
     /// The plan's options.
     pub(crate) options: Options,
     /// Whether the run has ended. A cancelled run may go on and rows of it may still come, so what is fitted from it
@@ -63,7 +65,7 @@ pub fn fit_folder(data_folder: &Path, run: &RunId) -> Result<RunConstants, Coord
     let journal = Journal::open_for_reading(&layout.journal())?;
     // No lease is granted here: their length does not matter.
     let (core, _) = replayed(&journal, CoreConfig::default())?;
-    let study = views::study(&core, run)
+    let study = views::study(&core, &journal, run)?
         .ok_or_else(|| CoordinatorError::NoSuchRun { run: run.clone(), folder: data_folder.to_owned() })?;
     let fitted = fit(&layout, run, &study, SystemClock::start().now());
     Ok(RunConstants {
@@ -165,7 +167,8 @@ impl Fits {
 
     async fn study(&self, run: &RunId) -> Result<Study, DriverError> {
         let wanted = run.clone();
-        Ok(self.driver.read(move |view| views::study(view.core, &wanted)).await?.unwrap_or_default())
+        let study = self.driver.read(move |view| views::study(view.core, view.journal, &wanted)).await?;
+        Ok(study.map_err(|error| DriverError::from(&error))?.unwrap_or_default())
     }
 
     async fn make(&self, run: RunId, study: Study, just_ended: bool) -> Result<Arc<RunConstants>, DriverError> {
@@ -197,7 +200,8 @@ fn make(layout: &Layout, run: &RunId, study: &Study, now: Timestamp, just_ended:
 
 /// Reads a run's rows and fits those of the attempts that count.
 fn fit(layout: &Layout, run: &RunId, study: &Study, now: Timestamp) -> Fitted {
-    let report = read_parts(layout.root(), &RowFilter::Run(run.clone()));
+    let filter = RowFilter::Named { run: run.clone(), parts: study.parts.clone() };
+    let report = read_parts(layout.root(), &filter);
     let mut problems = Vec::new();
     for skipped in report.skipped {
         let problem = format!("{} was skipped: {}", skipped.path.display(), skipped.reason);
@@ -222,7 +226,7 @@ fn fit(layout: &Layout, run: &RunId, study: &Study, now: Timestamp) -> Fitted {
 }
 
 /// Rows of winning attempts, each once. Rows of superseded attempts are kept, and feed nothing; a row that is there
-/// twice is in a file that somebody copied into the folder.
+/// twice came in two chunks.
 fn rows_that_count(rows: Vec<Row>, winners: &Winners, problems: &mut Vec<String>) -> Vec<Row> {
     let wins = |row: &Row| winners.get(&row.identity.task_id) == Some(&row.identity.attempt);
     let mut seen: BTreeSet<RowId> = BTreeSet::new();
@@ -236,21 +240,31 @@ fn rows_that_count(rows: Vec<Row>, winners: &Winners, problems: &mut Vec<String>
         }
     }
     if twice > 0 {
-        problems.push(format!("{twice} rows are in the data folder twice, and were counted once: was a part copied?"));
+        problems.push(format!("{twice} rows came in two chunks, and were counted once"));
     }
     counted
 }
 
-/// Publishes documents to the folder store, then keeps them by their run: what is kept was published.
+/// Publishes documents to the folder store, then keeps them by their run: what is kept was published. What was kept before
+/// the run was resumed goes first, so that a failure in between is made good at the next start.
 fn publish(layout: &Layout, run: &RunId, documents: &[(Document, String)]) -> Result<(), CoordinatorError> {
     let failed = |reason: String| CoordinatorError::Constants { run: run.clone(), reason };
+    let kept = layout.run_constants(run);
+    remove(&kept).map_err(|error| failed(error.to_string()))?;
     let store = FolderStore::open(&layout.constants()).map_err(|error| failed(error.to_string()))?;
     for (document, _) in documents {
         store.publish(document).map_err(|error| failed(error.to_string()))?;
     }
     let texts: Vec<&str> = documents.iter().map(|(_, json)| json.trim_end()).collect();
-    let kept = layout.run_constants(run);
     keep(&kept, &format!("[{}]\n", texts.join(",\n"))).map_err(|error| failed(error.to_string()))
+}
+
+/// Removes a file that may not be there.
+fn remove(path: &Path) -> Result<(), FolderError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(FolderError::at(path, error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Writes a file whole or not at all.

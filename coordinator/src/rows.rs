@@ -2,13 +2,13 @@
 //!
 //! A part is one file of rows at `DATA/rows/RUN/NAME.parquet`, in plain folders, so that DuckDB, polars and pyarrow
 //! read `rows/**/*.parquet` with no help. It is written once ([`write_part`]) and never changed. Its footer says which
-//! chunks it holds, so that a part that the journal does not name can be adopted later ([`part_chunks`]).
+//! chunks it holds ([`CHUNKS_KEY`]): of a part that the journal does not name, that tells what it would repeat.
 
 mod part;
 mod read;
 
 pub use part::{PartError, PartInfo, write_part};
-pub use read::{ReadError, ReadReport, RowFilter, SkippedFile, part_chunks, read_part, read_parts};
+pub use read::{ReadError, ReadReport, RowFilter, SkippedFile, read_part, read_parts};
 
 /// Key of the footer's metadata that holds the chunks of a part: a JSON list of their identifiers.
 pub const CHUNKS_KEY: &str = "fleetcal.chunks";

@@ -7,6 +7,7 @@ use fleetcal_model::id::{AgentId, RunId, TaskId};
 use fleetcal_proto::v1;
 
 use crate::constants::Study;
+use crate::journal::{Journal, JournalError};
 
 /// Every agent that ever said hello.
 pub(crate) fn agents(core: &Core) -> Vec<AgentId> {
@@ -19,10 +20,14 @@ pub(crate) fn ended_runs(core: &Core) -> Vec<RunId> {
 }
 
 /// What a fit of a run goes by; nothing for a run that is not known.
-pub(crate) fn study(core: &Core, run: &RunId) -> Option<Study> {
-    let Run { state, plan, .. } = core.run(run)?;
+///
+/// # Errors
+/// The journal cannot be read.
+pub(crate) fn study(core: &Core, journal: &Journal, run: &RunId) -> Result<Option<Study>, JournalError> {
+    let Some(Run { state, plan, .. }) = core.run(run) else { return Ok(None) };
     let winners = core.winning_attempts(run).into_iter().map(|(task, winner)| (task, winner.attempt)).collect();
-    Some(Study { winners, options: plan.fit, is_final: *state == RunState::Ended })
+    let parts = journal.part_names(Some(run))?;
+    Ok(Some(Study { winners, parts, options: plan.fit, is_final: *state == RunState::Ended }))
 }
 
 /// Whether a run is over, as its status says: it has ended, or was cancelled and its leases are back.

@@ -1,7 +1,7 @@
 //! Reading parts back. A file that holds no rows of ours, or not all of them, is named and skipped: people put files
 //! into data folders, disks fill up, and neither is a reason to lose the rest.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,13 +10,11 @@ use std::sync::Arc;
 
 use arrow_schema::Schema;
 use fleetcal_model::estimate::verify_seal;
-use fleetcal_model::id::{ChunkId, RowId, RunId};
+use fleetcal_model::id::{RowId, RunId};
 use fleetcal_model::row::Row;
 use fleetcal_proto::rows::{RowsError, SCHEMA_VERSION_KEY, check_schema, from_batch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
-
-use super::CHUNKS_KEY;
 
 /// A file that is no part, or no longer a whole one.
 #[derive(Debug, thiserror::Error)]
@@ -44,9 +42,9 @@ pub enum ReadError {
         /// The first of them.
         first: RowId,
     },
-    /// Its footer does not say which chunks it holds.
-    #[error("its footer does not say which chunks it holds (`{CHUNKS_KEY}`): no fleetcal coordinator wrote it")]
-    NoChunks,
+    /// The journal does not name it.
+    #[error("the journal does not name it: its rows were not acknowledged, or somebody put it there")]
+    NotNamed,
 }
 
 /// A file that was skipped, or of which rows were.
@@ -70,22 +68,22 @@ pub struct ReadReport {
 /// Which rows to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowFilter {
-    /// All of them.
+    /// All of them, whoever put them there.
     All,
-    /// Those of one run.
-    Run(RunId),
+    /// Those of one run, from its parts alone: rows that were acknowledged, each once.
+    Named {
+        /// The run.
+        run: RunId,
+        /// Its parts as the journal names them, relative to `rows/`.
+        parts: BTreeSet<String>,
+    },
 }
 
-/// Reads every `rows/**/*.parquet` of a data folder. Never fails as a whole: what cannot be read is in the report.
+/// Reads the `rows/**/*.parquet` of a data folder that the filter means. Never fails as a whole: what cannot be read is in
+/// the report.
 pub fn read_parts(data_folder: &Path, filter: &RowFilter) -> ReadReport {
-    let rows_folder = data_folder.join("rows");
-    let folder = match filter {
-        RowFilter::All => rows_folder,
-        RowFilter::Run(run) => rows_folder.join(run.as_str()),
-    };
     let mut report = ReadReport::default();
-    let mut files = Vec::new();
-    find_parts(&folder, &mut files, &mut report.skipped);
+    let files = files(&data_folder.join("rows"), filter, &mut report.skipped);
     for path in files {
         match read_part(&path) {
             Ok(rows) => {
@@ -99,10 +97,25 @@ pub fn read_parts(data_folder: &Path, filter: &RowFilter) -> ReadReport {
             Err(reason) => report.skipped.push(SkippedFile { path, reason }),
         }
     }
-    if let RowFilter::Run(run) = filter {
-        report.rows.retain(|row| row.identity.run_id == *run);
-    }
     report
+}
+
+/// The files that a filter means. Those of others in a run's folder are skipped.
+fn files(rows_folder: &Path, filter: &RowFilter, skipped: &mut Vec<SkippedFile>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let (run, parts) = match filter {
+        RowFilter::All => {
+            find_parts(rows_folder, &mut found, skipped);
+            return found;
+        }
+        RowFilter::Named { run, parts } => (run, parts),
+    };
+    let named: BTreeSet<PathBuf> = parts.iter().map(|name| rows_folder.join(name)).collect();
+    find_parts(&rows_folder.join(run.as_str()), &mut found, skipped);
+    let foreign = found.into_iter().filter(|path| !named.contains(path));
+    skipped.extend(foreign.map(|path| SkippedFile { path, reason: ReadError::NotNamed }));
+    // Those that are gone are found out by reading them.
+    named.into_iter().collect()
 }
 
 /// Every row of one part, whether its seal holds or not.
@@ -127,19 +140,6 @@ fn read_rows(file: File) -> Result<Vec<Row>, ReadError> {
         rows.extend(from_batch(&batch)?);
     }
     Ok(rows)
-}
-
-/// The chunks that a part holds, as its footer says.
-///
-/// # Errors
-/// The file is unreadable or no Parquet, or [`ReadError::NoChunks`].
-pub fn part_chunks(path: &Path) -> Result<Vec<ChunkId>, ReadError> {
-    let file = File::open(path)?;
-    contained(|| {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
-        let chunks = footer_value(&builder, CHUNKS_KEY);
-        chunks.and_then(|json| serde_json::from_str(&json).ok()).ok_or(ReadError::NoChunks)
-    })
 }
 
 /// Runs the Parquet reader so that a file cannot take the coordinator down. The reader asserts what a footer claims,

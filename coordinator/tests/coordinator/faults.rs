@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleetcal_coordinator::clock::ManualClock;
-use fleetcal_coordinator::rows::{RowFilter, read_parts};
+use fleetcal_coordinator::rows::{RowFilter, read_part, read_parts};
 use fleetcal_coordinator::{Coordinator, CoordinatorError};
 use fleetcal_core::event::Timestamp;
 use fleetcal_model::row::ROW_SCHEMA_VERSION;
@@ -114,9 +114,30 @@ async fn files_that_are_no_parts_are_named_and_skipped() {
     agent.end(&task).await;
     let (_, ended) = watch(&coordinator, &run).await;
     assert_eq!(bandwidth(&ended.documents), rows::BYTES_PER_NS, "the rest must be fitted");
-    let [skipped, twice] = &ended.problems[..] else { panic!("two problems: {:?}", ended.problems) };
-    assert!(skipped.contains("foreign.parquet"), "{skipped}");
-    assert!(twice.contains("4 rows are in the data folder twice"), "{twice}");
+    let [copied, foreign] = &ended.problems[..] else { panic!("two problems: {:?}", ended.problems) };
+    assert!(copied.contains("copied.parquet") && copied.contains("does not name it"), "{copied}");
+    assert!(foreign.contains("foreign.parquet"), "{foreign}");
+}
+
+/// As its error advises.
+#[tokio::test]
+async fn a_journal_that_was_moved_away_leaves_every_row_readable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let coordinator = start(folder.path()).await;
+    let mut agent = FakeAgent::join(coordinator.address(), "one").await;
+    let run = submit(&coordinator).await.run_id;
+    let task = agent.work().await;
+    agent.complete(&task).await;
+    coordinator.stop().await.expect("it stops");
+    let [part] = &parts(&folder.path().join("rows").join(&run))[..] else { panic!("one part") };
+    let journal = folder.path().join("journal.sqlite");
+    fs::write(&journal, "damaged ".repeat(1000)).expect("written");
+    Coordinator::start(config(folder.path())).await.err().expect("it is damaged");
+    assert!(part.exists(), "nothing may be moved before a person decides");
+    fs::remove_file(&journal).expect("moved away");
+    start(folder.path()).await;
+    let orphan = folder.path().join("orphans").join(&run).join(part.file_name().expect("a name"));
+    assert_eq!(read_part(&orphan).expect("whole").len(), 4);
 }
 
 #[tokio::test]
