@@ -15,7 +15,7 @@ use crate::error::CoordinatorError;
 use crate::folder::HeldFolder;
 use crate::journal::{Entry, Journal};
 use crate::views;
-use crate::watch::{News, Watchers};
+use crate::watch::{News, ProgressPace, Watchers};
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -30,6 +30,7 @@ pub(crate) struct State {
     journal: Journal,
     sessions: Sessions,
     watchers: Watchers,
+    pace: ProgressPace,
     ended: EndedRuns,
     latest: Timestamp,
     _folder: HeldFolder,
@@ -72,7 +73,8 @@ impl State {
     ) -> Result<Self, CoordinatorError> {
         let (core, latest) = replayed(&journal, config)?;
         let sessions = Sessions::default();
-        let mut state = Self { core, config, journal, sessions, watchers, ended, latest, _folder: folder };
+        let pace = ProgressPace::default();
+        let mut state = Self { core, config, journal, sessions, watchers, pace, ended, latest, _folder: folder };
         state.detach_unconnected();
         Ok(state)
     }
@@ -138,7 +140,9 @@ impl State {
                 Pending::Stepped { actions, reply: None }
             }
             Command::Progress { agent, lease, progress } => {
-                if let Some((run, news)) = views::progress(&self.core, &agent, &lease, *progress) {
+                if let Some((run, news)) = views::progress(&self.core, &agent, &lease, *progress)
+                    && self.pace.lets_pass(self.latest, &news)
+                {
                     self.watchers.tell(run, News::Progress(news));
                 }
                 Pending::Done(Box::new(|| ()))
@@ -234,6 +238,9 @@ impl State {
                 Action::WorkAvailable => self.sessions.nudge(),
                 Action::NodeFreed { agent } => self.sessions.nudge_one(&agent),
                 Action::TaskChanged { task } => {
+                    if self.core.task(&task).is_none_or(|task| task.lease().is_none()) {
+                        self.pace.forget(&task);
+                    }
                     if let Some((run, change, status)) = views::task_news(&self.core, &task) {
                         self.watchers.tell(run, News::Task(change, status));
                     }
