@@ -12,6 +12,9 @@ use crate::error::CoordinatorError;
 /// How long a lease lasts without a heartbeat, unless the settings say otherwise.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
+/// How long tasks wait for an agent that is away, unless the settings say otherwise.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(60);
+
 /// Heartbeats in a lease: two may be lost before it expires.
 const HEARTBEATS_PER_LEASE: u32 = 3;
 
@@ -26,6 +29,8 @@ pub struct CoordinatorConfig {
     pub lease: Duration,
     /// How often agents are asked to send heartbeats: less than `lease`.
     pub heartbeat: Duration,
+    /// How long the tasks of an agent that is away wait for it, before twins of its devices take them.
+    pub grace: Duration,
 }
 
 impl CoordinatorConfig {
@@ -36,12 +41,13 @@ impl CoordinatorConfig {
             data_folder: data_folder.into(),
             lease: DEFAULT_LEASE,
             heartbeat: DEFAULT_LEASE / HEARTBEATS_PER_LEASE,
+            grace: DEFAULT_GRACE,
         }
     }
 
     /// What of it concerns the core.
     pub(crate) fn core(&self) -> CoreConfig {
-        CoreConfig { lease_ns: nanoseconds(self.lease), ..CoreConfig::default() }
+        CoreConfig { lease_ns: nanoseconds(self.lease), grace_ns: nanoseconds(self.grace), ..CoreConfig::default() }
     }
 
     /// Checks the settings against each other.

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tonic::Status;
 
 use crate::clock::Clock;
-use crate::driver::Driver;
+use crate::driver::{Driver, DriverError};
 use crate::folder::Layout;
 use slice::{Rejected, Slice};
 
@@ -63,7 +63,7 @@ impl Ingest {
     /// # Errors
     /// The coordinator stops, or the message is not one.
     pub(crate) async fn chunk(&self, decoder: &Decoder, chunk: v1::Chunk, answers: &Answers) -> Result<(), Status> {
-        let stopping = || ErrorKind::Unavailable.status("the coordinator is stopping");
+        let stopping = || Status::from(DriverError::Stopped);
         if chunk.chunk_id.is_empty() {
             return Err(ErrorKind::InvalidRequest.status("a chunk has no id"));
         }

@@ -18,6 +18,7 @@
 pub mod clock;
 pub mod config;
 mod constants;
+mod convert;
 mod driver;
 mod error;
 pub mod folder;

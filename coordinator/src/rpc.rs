@@ -4,10 +4,8 @@ mod control;
 mod session;
 
 use fleetcal_proto::auth::{LoopbackOnly, ServerAuth};
-use fleetcal_proto::status::ErrorKind;
 use fleetcal_proto::v1::control_server::ControlServer;
 use fleetcal_proto::v1::session_server::SessionServer;
-use tonic::Status;
 use tonic::service::interceptor::InterceptedService;
 
 pub(crate) use control::Control;
@@ -35,9 +33,4 @@ pub(crate) fn session_server(session: Session) -> Guarded<SessionServer<Session>
 pub(crate) fn control_server(control: Control) -> Guarded<ControlServer<Control>> {
     let server = ControlServer::new(control).max_decoding_message_size(MESSAGE_BYTES_MAX);
     InterceptedService::new(server.max_encoding_message_size(ANSWER_BYTES_MAX), ServerAuth::new(LoopbackOnly))
-}
-
-/// What a stream ends with when the coordinator stops.
-fn stopping() -> Status {
-    ErrorKind::Unavailable.status("the coordinator is stopping")
 }

@@ -25,7 +25,7 @@ pub(crate) fn ended_runs(core: &Core) -> Vec<RunId> {
 /// The journal cannot be read.
 pub(crate) fn study(core: &Core, journal: &Journal, run: &RunId) -> Result<Option<Study>, JournalError> {
     let Some(Run { state, plan, .. }) = core.run(run) else { return Ok(None) };
-    let winners = core.winning_attempts(run).into_iter().map(|(task, winner)| (task, winner.attempt)).collect();
+    let winners = core.winning_attempts(run);
     let parts = journal.part_names(Some(run))?;
     Ok(Some(Study { winners, parts, options: plan.fit, is_final: *state == RunState::Ended }))
 }

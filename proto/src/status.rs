@@ -83,11 +83,6 @@ impl ErrorKind {
         metadata.insert(ERROR_KIND_KEY, MetadataValue::from_static(self.name()));
         Status::with_metadata(self.code(), sentence, metadata)
     }
-
-    /// Whether the same call may succeed later, with nobody doing anything on this side.
-    pub fn is_transient(self) -> bool {
-        matches!(self, Self::StorageFull | Self::Unavailable)
-    }
 }
 
 /// The kind that a failed call carries. A status that fleetcal did not make (from the transport, from a proxy, from a

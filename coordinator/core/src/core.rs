@@ -27,7 +27,7 @@ mod view;
 
 pub use fleet::{Device, Fleet};
 pub use ledger::Ledger;
-pub use run::{Run, RunState, TaskCounts, WinningAttempt};
+pub use run::{Run, RunState, TaskCounts};
 pub use submit::ReplayError;
 pub use task::{Lease, Strike, Task, TaskState};
 pub use time::DeadlineReason;
@@ -100,16 +100,11 @@ impl Core {
     /// be worked with.
     pub fn replay(&mut self, now: Timestamp, event: Event) -> Result<(), ReplayError> {
         self.presence.stale = true;
-        let mut unasked = Vec::new();
-        match event {
-            Event::RunStarted { run, plan, devices, tasks_digest } => {
-                self.start_run(now, run, (&plan, &tasks_digest), &devices, &mut unasked)
-            }
-            other => {
-                self.take(now, other, &mut unasked);
-                Ok(())
-            }
+        if let Event::RunStarted { run, plan, devices, tasks_digest } = event {
+            return self.start_run(now, run, (&plan, &tasks_digest), &devices, &mut Vec::new());
         }
+        self.take(now, event, &mut Vec::new());
+        Ok(())
     }
 
     /// Everything durable: two cores that took the same facts have equal ledgers.

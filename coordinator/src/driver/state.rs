@@ -4,13 +4,14 @@ use fleetcal_core::action::{Action, Grant};
 use fleetcal_core::core::{Core, CoreConfig};
 use fleetcal_core::event::{AgentIdentity, Event, LeaseKey, Timestamp};
 use fleetcal_model::id::AgentId;
-use fleetcal_proto::convert::{Lease, LeasedTask};
+use fleetcal_proto::convert::LeasedTask;
 use fleetcal_proto::v1;
 use fleetcal_proto::v1::coordinator_message::Body;
 use tokio::sync::oneshot;
 
 use super::{Answer, Command, DriverError, Sessions, View, Welcome};
 use crate::constants::EndedRuns;
+use crate::convert::wire_lease;
 use crate::error::CoordinatorError;
 use crate::folder::HeldFolder;
 use crate::journal::{Entry, Journal};
@@ -296,10 +297,6 @@ fn split_lost(joined: &AgentId, actions: Vec<Action>) -> (Vec<LeaseKey>, Vec<Act
         .into_iter()
         .filter_map(|action| if let Action::Revoke { lease, .. } = action { Some(lease) } else { None });
     (lost.collect(), others)
-}
-
-fn wire_lease(lease: LeaseKey) -> Lease {
-    Lease { task_id: lease.task, attempt: lease.attempt, epoch: lease.epoch }
 }
 
 fn grant_message(grant: Grant) -> v1::Task {

@@ -7,6 +7,7 @@ use fleetcal_proto::convert::{ConvertError, Lease};
 use fleetcal_proto::rows::{Decoder, RowsError};
 use fleetcal_proto::v1;
 
+use crate::convert::lease_key;
 use crate::folder::is_plain_name;
 
 /// Rows of one run within a chunk.
@@ -66,8 +67,8 @@ pub(super) fn slices(decoder: &Decoder, chunk: v1::Chunk) -> Result<Vec<Slice>, 
 
 fn segments(wire: Vec<v1::Segment>) -> Result<Vec<CommittedSegment>, Rejected> {
     let segment = |wire: v1::Segment| {
-        let Lease { task_id, attempt, epoch } = Lease::required(wire.lease, "Segment.lease")?;
-        Ok(CommittedSegment { lease: LeaseKey { task: task_id, attempt, epoch }, rows: wire.rows })
+        let lease = lease_key(Lease::required(wire.lease, "Segment.lease")?);
+        Ok(CommittedSegment { lease, rows: wire.rows })
     };
     wire.into_iter().map(segment).collect()
 }

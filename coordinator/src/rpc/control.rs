@@ -17,7 +17,6 @@ use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
-use super::stopping;
 use crate::clock::Clock;
 use crate::constants::Fits;
 use crate::driver::{Driver, DriverError};
@@ -67,7 +66,7 @@ impl v1::control_server::Control for Control {
         self.streams.spawn(async move {
             let told = tokio::select! {
                 told = control.tell(run, status, news, &events) => told,
-                () = control.stop.cancelled() => Err(stopping()),
+                () = control.stop.cancelled() => Err(DriverError::Stopped.into()),
                 () = events.closed() => Ok(()),
             };
             if let Err(status) = told {
@@ -165,7 +164,7 @@ impl Control {
                         send(events, Body::Status(status)).await?;
                     }
                     Ok((_, News::Ended)) | Err(RecvError::Lagged(_)) => break self.run_status(&run).await?,
-                    Err(RecvError::Closed) => return Err(stopping()),
+                    Err(RecvError::Closed) => return Err(DriverError::Stopped.into()),
                 }
             };
         }

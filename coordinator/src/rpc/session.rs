@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::stopping;
+use crate::convert::{lease_key, wire_lease};
 use crate::driver::{Driver, DriverError, Outbox, Welcome, outbox};
 use crate::ingest::{Answers, Ingest};
 
@@ -62,7 +62,7 @@ impl v1::session_server::Session for Session {
             coordinator_version: env!("CARGO_PKG_VERSION").to_owned(),
             heartbeat_interval_ms: milliseconds(self.heartbeat),
             lease_ms: milliseconds(self.lease),
-            lost: lost.iter().map(wire_lease).collect(),
+            lost: lost.into_iter().map(|key| (&wire_lease(key)).into()).collect(),
         }))
     }
 
@@ -105,7 +105,7 @@ impl Session {
         loop {
             let received = tokio::select! {
                 received = inbound.message() => received?,
-                () = self.stop.cancelled() => return Err(stopping()),
+                () = self.stop.cancelled() => return Err(DriverError::Stopped.into()),
                 // The answer ended, with an error of the writer or because the agent has gone.
                 () = answers.closed() => return Ok(()),
             };
@@ -158,7 +158,7 @@ impl Attached {
     async fn serve(&self, mut inbound: Streaming<v1::AgentMessage>) -> Result<(), Status> {
         let first = tokio::select! {
             first = inbound.message() => first?.ok_or_else(|| empty("stream"))?,
-            () = self.stop.cancelled() => return Err(stopping()),
+            () = self.stop.cancelled() => return Err(DriverError::Stopped.into()),
         };
         let session = first.session_id.clone();
         let (agent, ended) = self.driver.attach(session.clone(), self.outbox.clone()).await?;
@@ -182,7 +182,7 @@ impl Attached {
             }
             let received = tokio::select! {
                 received = inbound.message() => received?,
-                () = self.stop.cancelled() => return Err(stopping()),
+                () = self.stop.cancelled() => return Err(DriverError::Stopped.into()),
                 () = ended.cancelled() => return Err(DriverError::UnknownSession.into()),
                 () = self.outbox.closed() => return Ok(()),
             };
@@ -271,14 +271,6 @@ fn leases(wire: Vec<v1::HeldLease>) -> Result<Vec<LeaseKey>, ConvertError> {
 
 fn lease(wire: Option<v1::HeldLease>, field: &str) -> Result<LeaseKey, ConvertError> {
     Lease::required(wire, field).map(lease_key)
-}
-
-fn lease_key(lease: Lease) -> LeaseKey {
-    LeaseKey { task: lease.task_id, attempt: lease.attempt, epoch: lease.epoch }
-}
-
-fn wire_lease(lease: &LeaseKey) -> v1::HeldLease {
-    v1::HeldLease { task_id: lease.task.as_str().to_owned(), attempt: lease.attempt, epoch: lease.epoch }
 }
 
 fn milliseconds(duration: Duration) -> u64 {

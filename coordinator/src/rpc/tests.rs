@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleetcal_core::event::Timestamp;
-use fleetcal_proto::status::error_kind;
+use fleetcal_proto::status::{ErrorKind, error_kind};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Status;

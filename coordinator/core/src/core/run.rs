@@ -73,12 +73,3 @@ impl TaskCounts {
         self.pending + self.leased + self.done + self.failed + self.set_aside
     }
 }
-
-/// The attempt whose rows speak for a task: rows of other attempts feed no fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WinningAttempt {
-    /// The attempt.
-    pub attempt: u64,
-    /// Whether it finished the task. If not, it is the latest that committed rows, and some may be missing.
-    pub complete: bool,
-}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fleetcal_model::id::{AgentId, ClassId, DeviceId, RunId, TaskId};
 
 use super::fleet::Device;
-use super::run::{Run, RunState, TaskCounts, WinningAttempt};
+use super::run::{Run, RunState, TaskCounts};
 use super::task::{Lease, Task, TaskState};
 use super::{Core, CoreConfig};
 use crate::event::{AgentIdentity, LeaseKey, Timestamp};
@@ -134,16 +134,16 @@ impl Core {
         self.presence.deadline(task)
     }
 
-    /// The attempt whose rows speak for each task of a run. Tasks without any committed row are left out, unless done.
-    pub fn winning_attempts(&self, run: &RunId) -> BTreeMap<TaskId, WinningAttempt> {
+    /// The attempt whose rows speak for each task of a run: rows of other attempts feed no fit. It is the one that
+    /// finished the task, else the latest that committed rows; tasks that have neither are left out.
+    pub fn winning_attempts(&self, run: &RunId) -> BTreeMap<TaskId, u64> {
         let winner = |task: &Task| match &task.state {
-            TaskState::Done { attempt, .. } => Some(WinningAttempt { attempt: *attempt, complete: true }),
+            TaskState::Done { attempt, .. } => Some(*attempt),
             TaskState::Pending { .. }
             | TaskState::Leased(_)
             | TaskState::Failed { .. }
             | TaskState::SetAside { .. } => {
-                let latest = task.rows.iter().rev().find(|(_, rows)| **rows > 0);
-                latest.map(|(attempt, _)| WinningAttempt { attempt: *attempt, complete: false })
+                task.rows.iter().rev().find(|(_, rows)| **rows > 0).map(|(attempt, _)| *attempt)
             }
         };
         self.tasks(run).filter_map(|task| Some((task.id.clone(), winner(task)?))).collect()
