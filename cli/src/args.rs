@@ -145,6 +145,9 @@ pub(crate) struct CoordinatorArguments {
     /// How long a lease lasts without a heartbeat, seconds.
     #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) lease: u64,
+    /// How long the tasks of a lost agent wait for it before devices of the same class take them, seconds.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    pub(crate) grace: u64,
 }
 
 /// `fleetcal agent`.

@@ -113,7 +113,8 @@ impl Background {
     /// There is no `kill`.
     #[allow(clippy::expect_used)]
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status().expect("kill runs");
+        let sent =
+            Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status().expect("kill runs");
         assert!(sent.success(), "signal {name} could not be sent to {}", self.id());
     }
 

@@ -33,7 +33,16 @@ fn simulated_devices_give_the_constants_they_were_made_with() {
     let data = TempDir::new().expect("a temporary folder");
     let folder = data.path().display().to_string();
     let ended = output(&[
-        "calibrate", "--plan", &plan("smoke.toml"), "--backend", "sim", "--sim", "4", "--data", &folder, "--output",
+        "calibrate",
+        "--plan",
+        &plan("smoke.toml"),
+        "--backend",
+        "sim",
+        "--sim",
+        "4",
+        "--data",
+        &folder,
+        "--output",
         "json",
     ]);
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
@@ -42,7 +51,7 @@ fn simulated_devices_give_the_constants_they_were_made_with() {
     assert_eq!(documents[0]["body"]["origin"], "simulated", "simulated rows must say so");
     let floor = constant(&documents[0], "memory_bandwidth", "triad", "f32");
     assert_eq!(floor["verdict"], "measured");
-    let truth = fleetcal_agent::device::sim::SimModel::default().constants().memory_bandwidth;
+    let truth = fleetcal_agent::device::sim::SimModel::S1.constants().memory_bandwidth;
     let value = floor["value"].as_f64().expect("a measured constant has a value");
     assert!((value / truth - 1.0).abs() < 0.02, "{value} B/s were found, {truth} B/s are true");
     assert!(has_file(data.path(), "constants", ".json"), "no constants were left as JSON");
@@ -66,7 +75,15 @@ fn an_interrupted_run_keeps_what_it_measured_and_can_go_on() {
     let data = TempDir::new().expect("a temporary folder");
     let folder = data.path().display().to_string();
     let mut first = Background::start(fleetcal(&[
-        "calibrate", "--plan", &plan("slow.toml"), "--backend", "sim", "--sim", "1,visit_ms=50", "--data", &folder,
+        "calibrate",
+        "--plan",
+        &plan("slow.toml"),
+        "--backend",
+        "sim",
+        "--sim",
+        "1,visit_ms=50",
+        "--data",
+        &folder,
     ]));
     first.wait_for_line(": done");
     first.signal("INT");
@@ -90,14 +107,23 @@ fn a_wrong_kernel_never_feeds_a_constant() {
     let data = TempDir::new().expect("a temporary folder");
     let folder = data.path().display().to_string();
     let ended = output(&[
-        "calibrate", "--plan", &plan("smoke.toml"), "--backend", "sim", "--sim", "1,fault=wrong_result:triad", "--data",
-        &folder, "--output", "json",
+        "calibrate",
+        "--plan",
+        &plan("smoke.toml"),
+        "--backend",
+        "sim",
+        "--sim",
+        "1,fault=wrong_result:triad",
+        "--data",
+        &folder,
+        "--output",
+        "json",
     ]);
     let documents = json(&ended.stdout);
     assert_eq!(constant(&documents[0], "memory_bandwidth", "copy", "f32")["verdict"], "measured");
     let constants = documents[0]["body"]["constants"].as_array().expect("constants");
-    let from_triad = constants.iter().find(|constant| {
-        constant["witness"]["point"].as_str().is_some_and(|point| point.contains("triad"))
-    });
+    let from_triad = constants
+        .iter()
+        .find(|constant| constant["witness"]["point"].as_str().is_some_and(|point| point.contains("triad")));
     assert!(from_triad.is_none(), "a constant rests on a kernel whose results are wrong: {from_triad:?}");
 }

@@ -61,7 +61,11 @@ fn an_unknown_device_is_named_beside_those_there_are() {
         4,
         &["h900", "sim-"],
     );
-    refused(&["calibrate", "--resume", "nothing", "--backend", "sim", "--sim", "1", "--data", &folder], 4, &["nothing"]);
+    refused(
+        &["calibrate", "--resume", "nothing", "--backend", "sim", "--sim", "1", "--data", &folder],
+        4,
+        &["nothing"],
+    );
 }
 
 /// The agent reads a worker's standard error for the reason of its end: there is no logger in between.

@@ -54,7 +54,17 @@ impl Fleet {
 
 fn coordinator(folder: &Path, listen: &str) -> (Background, String) {
     let data = folder.join("data").display().to_string();
-    let mut process = Background::start(fleetcal(&["coordinator", "--listen", listen, "--data", &data, "--lease", "2"]));
+    let mut process = Background::start(fleetcal(&[
+        "coordinator",
+        "--listen",
+        listen,
+        "--data",
+        &data,
+        "--lease",
+        "2",
+        "--grace",
+        "3",
+    ]));
     let line = process.wait_for_line("listening on http://");
     let url = line.split_whitespace().find(|word| word.starts_with("http://")).expect("the line names the address");
     (process, url.to_owned())
@@ -63,7 +73,17 @@ fn coordinator(folder: &Path, listen: &str) -> (Background, String) {
 fn agent(url: &str, data: &Path, name: &str) -> Background {
     let data = data.display().to_string();
     Background::start(fleetcal(&[
-        "agent", "--coordinator", url, "--data", &data, "--node", name, "--backend", "sim", "--sim", SLOW_SIM,
+        "agent",
+        "--coordinator",
+        url,
+        "--data",
+        &data,
+        "--node",
+        name,
+        "--backend",
+        "sim",
+        "--sim",
+        SLOW_SIM,
     ]))
 }
 
@@ -116,9 +136,7 @@ fn agents_start_before_the_coordinator_and_outlive_its_death() {
     let plan = workspace_root().join("tests/plans/slow.toml").display().to_string();
     let submitted = output(&["run", &plan, "--coordinator", &fleet.url, "--detach", "--output", "json"]);
     assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
-    wait_until("a task is done", || {
-        fleet.status()?["runs"][0]["done"].as_u64().filter(|done| *done >= 1)
-    });
+    wait_until("a task is done", || fleet.status()?["runs"][0]["done"].as_u64().filter(|done| *done >= 1));
     if let Some(first) = fleet.coordinator.take() {
         first.signal("KILL");
         first.wait();

@@ -19,8 +19,6 @@ use crate::progress::Progress;
 use crate::render;
 use crate::stop;
 
-/// How long a lease lasts. Coordinator and agent share a process: it need not be short.
-const LEASE: Duration = Duration::from_secs(30);
 /// How long devices are looked for.
 const DISCOVERY_MAX: Duration = Duration::from_secs(90);
 /// How often it is asked whether devices have been found.
@@ -37,13 +35,8 @@ pub(super) async fn run(arguments: CalibrateArguments) -> Result<ExitCode, Failu
         Some(run) => Submission { resume: Some(run), ..Submission::default() },
         None => Submission { plan: plan::read(&arguments.plan)?, resume: None, selectors: arguments.devices.clone() },
     };
-    let coordinator = Coordinator::start(CoordinatorConfig {
-        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        data_folder: arguments.data.clone(),
-        lease: LEASE,
-        heartbeat: LEASE / 3,
-    })
-    .await?;
+    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let coordinator = Coordinator::start(CoordinatorConfig::new(loopback, &arguments.data)).await?;
     let url = format!("http://{}", coordinator.address());
     let agent_stop = CancellationToken::new();
     let agent_config = agent::config(url.clone(), arguments.data.join("agent"), &arguments.node)?;

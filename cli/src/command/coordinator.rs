@@ -12,8 +12,13 @@ use crate::stop;
 pub(super) async fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> {
     let stop = stop::on_signal()?;
     let lease = Duration::from_secs(arguments.lease);
-    let config =
-        CoordinatorConfig { listen: arguments.listen, data_folder: arguments.data, lease, heartbeat: lease / 3 };
+    let config = CoordinatorConfig {
+        listen: arguments.listen,
+        data_folder: arguments.data,
+        lease,
+        heartbeat: lease / 3,
+        grace: Duration::from_secs(arguments.grace),
+    };
     let coordinator = Coordinator::start(config).await?;
     tracing::info!("listening on http://{}", coordinator.address());
     stop.cancelled().await;

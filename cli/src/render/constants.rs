@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stdout)]
 
+use std::collections::BTreeMap;
+
 use fleetcal_model::constants::{Constant, Document, Scope};
 use fleetcal_model::row::Origin;
 
@@ -16,7 +18,12 @@ pub(crate) fn constants(documents: &[Document]) {
             println!("These numbers are {}: they say nothing about a real device.", body.origin);
         }
         let mut shown = table(&["CONSTANT", "CONDITION", "VALUE", "95% INTERVAL", "VERDICT", "SHOWN BY"]);
+        let mut unidentified: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for constant in &body.constants {
+            if let Some(reason) = &constant.reason {
+                unidentified.entry(reason).or_default().push(format!("{} ({})", constant.name, condition(constant)));
+                continue;
+            }
             shown.add_row([
                 constant.name.clone(),
                 condition(constant),
@@ -27,6 +34,9 @@ pub(crate) fn constants(documents: &[Document]) {
             ]);
         }
         print_table(&shown, "no constants: no row can feed a fit");
+        for (reason, constants) in &unidentified {
+            println!("not identified, since {reason}: {}", constants.join(", "));
+        }
         if let Some(Scope::Device(device)) = body.constants.first().map(|constant| &constant.scope) {
             say(&format!("one device stands behind these constants: they are those of {device}"));
         }
@@ -63,12 +73,11 @@ fn interval(constant: &Constant) -> String {
     }
 }
 
-/// What the value rests on, or why there is none.
+/// What the value rests on.
 fn basis(constant: &Constant) -> String {
-    match (&constant.reason, &constant.witness) {
-        (Some(reason), _) => reason.clone(),
-        (None, Some(witness)) => format!("{} {}", witness.point, witness.solution),
-        (None, None) => format!(
+    match &constant.witness {
+        Some(witness) => format!("{} {}", witness.point, witness.solution),
+        None => format!(
             "{} of {} points, {} of {} devices",
             constant.points_used, constant.points_total, constant.devices_used, constant.devices_total
         ),
