@@ -159,9 +159,9 @@ fn footer_value(builder: &ParquetRecordBatchReaderBuilder<File>, key: &str) -> O
     footer.iter().find(|entry| entry.key == key)?.value.clone()
 }
 
-/// Rows as they were sealed (or never were), and rows that changed since.
+/// Rows as they were sealed, and rows that changed since, or never were: no agent sends those.
 fn split_by_seal(rows: Vec<Row>) -> (Vec<Row>, Vec<Row>) {
-    rows.into_iter().partition(|row| row.identity.content_hash.is_empty() || verify_seal(row))
+    rows.into_iter().partition(verify_seal)
 }
 
 /// Parquet files below a folder, in the order of their paths. Links to folders are not followed, hidden files are

@@ -185,6 +185,17 @@ fn files_of_others_are_named_and_skipped_and_the_rest_is_read() {
 }
 
 #[test]
+fn a_row_that_was_never_sealed_is_left_out() {
+    let data = Data::new();
+    let mut rows = sealed_rows(2);
+    rows[0].identity.content_hash.clear();
+    write(&data.run(), "part-1", &rows).expect("a part");
+    let report = data.read();
+    assert_eq!(report.rows, rows[1..]);
+    assert!(matches!(report.skipped[0].reason, ReadError::BrokenSeals { count: 1, .. }), "{:?}", report.skipped);
+}
+
+#[test]
 fn a_row_that_changed_since_it_was_sealed_is_left_out_and_said() {
     let data = Data::new();
     let mut rows = sealed_rows(3);
@@ -230,6 +241,10 @@ proptest! {
         }
         fs::write(&path, bytes).expect("the damaged part");
         let report = data.read();
-        prop_assert!(report.rows.iter().all(|row| rows.contains(row)), "a row was read that nobody wrote");
+        // A seal does not tell numbers apart that are not finite (all of them are null in JSON), and none of those feeds a
+        // fit: so the hash says which row it is, and the seal that nothing else of it changed.
+        let hashes: Vec<&str> = rows.iter().map(|row| row.identity.content_hash.as_str()).collect();
+        let written = |row: &Row| verify_seal(row) && hashes.contains(&row.identity.content_hash.as_str());
+        prop_assert!(report.rows.iter().all(written), "a row was read that nobody wrote");
     }
 }
