@@ -18,15 +18,23 @@ pub(crate) fn constants(documents: &[Document]) {
             println!("These numbers are {}: they say nothing about a real device.", body.origin);
         }
         let mut shown = table(&["CONSTANT", "CONDITION", "VALUE", "95% INTERVAL", "VERDICT", "SHOWN BY"]);
+        let shared = shared_condition(&body.constants);
+        if !shared.is_empty() {
+            println!("all of them hold for: {}", words(shared.iter()));
+        }
         let mut unidentified: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for constant in &body.constants {
             if let Some(reason) = &constant.reason {
-                unidentified.entry(reason).or_default().push(format!("{} ({})", constant.name, condition(constant)));
+                unidentified.entry(reason).or_default().push(format!(
+                    "{} ({})",
+                    constant.name,
+                    condition(constant, &shared)
+                ));
                 continue;
             }
             shown.add_row([
                 constant.name.clone(),
-                condition(constant),
+                condition(constant, &shared),
                 constant.value.map(|value| constant.unit.show(value)).unwrap_or_default(),
                 interval(constant),
                 constant.verdict.to_string(),
@@ -57,9 +65,23 @@ pub(crate) fn documents_json(documents: &[String]) {
     println!("[{}]", documents.join(","));
 }
 
-fn condition(constant: &Constant) -> String {
-    let words: Vec<_> = constant.condition.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    if words.is_empty() { "any".to_owned() } else { words.join(" ") }
+/// What every constant's condition says: it is said once.
+fn shared_condition(constants: &[Constant]) -> BTreeMap<String, String> {
+    let mut shared = constants.first().map(|constant| constant.condition.clone()).unwrap_or_default();
+    for constant in constants {
+        shared.retain(|key, value| constant.condition.get(key) == Some(value));
+    }
+    shared
+}
+
+fn words<'a>(condition: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+    condition.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+/// What a constant's condition says beyond that of all.
+fn condition(constant: &Constant, shared: &BTreeMap<String, String>) -> String {
+    let own = words(constant.condition.iter().filter(|(key, _)| !shared.contains_key(*key)));
+    if own.is_empty() { "any".to_owned() } else { own }
 }
 
 /// The constant's interval; for a demonstrated maximum, that of the row that shows it, in brackets.
