@@ -51,6 +51,11 @@ impl Failure {
         Self::new(Kind::Internal, error)
     }
 
+    /// Whether it is of this kind.
+    pub(crate) fn is(&self, kind: Kind) -> bool {
+        self.kind == kind
+    }
+
     /// The process's exit code.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.kind as u8)

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use fleetcal_model::constants::Document;
+use fleetcal_proto::status::ERROR_KIND_KEY;
 use fleetcal_proto::v1::run_event::Body;
 use fleetcal_proto::v1::{RunEnded, SubmitRequest, SubmitResponse, WatchRequest};
 use fleetcal_proto::version;
@@ -52,7 +53,7 @@ pub(crate) async fn submit(
 /// The coordinator is lost.
 pub(crate) async fn follow(control: &mut Control, run: &str, progress: &mut Progress) -> Result<RunEnded, Failure> {
     let mut events = control.watch(WatchRequest { run_id: run.to_owned() }).await?.into_inner();
-    while let Some(event) = events.message().await? {
+    while let Some(event) = events.message().await.map_err(lost)? {
         match event.body {
             Some(Body::Status(status)) => progress.status(&status),
             Some(Body::Progress(visit)) => progress.visit(&visit),
@@ -65,7 +66,15 @@ pub(crate) async fn follow(control: &mut Control, run: &str, progress: &mut Prog
             None => {}
         }
     }
-    Err(Failure::said(Kind::Network, format!("the coordinator ended the stream of {run} before the run ended")))
+    Err(Failure::said(Kind::Network, format!("the coordinator stopped before {run} ended")))
+}
+
+/// A stream that broke. What fleetcal did not say itself was said by the transport: nobody is there any more.
+fn lost(status: tonic::Status) -> Failure {
+    if status.metadata().contains_key(ERROR_KIND_KEY) {
+        return Failure::from(status);
+    }
+    Failure::said(Kind::Network, format!("the coordinator was lost: {}", status.message()))
 }
 
 /// Prints what a run found, and turns it into an exit code.

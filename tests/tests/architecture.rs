@@ -1,5 +1,7 @@
 //! The borders between crates, the sizes of files, and the paths that documents name.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;

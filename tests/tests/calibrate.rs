@@ -1,5 +1,7 @@
 //! The whole job on one machine, through the front door.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 use std::path::Path;
 
 use fleetcal_coordinator::rows::{RowFilter, read_parts};

@@ -1,5 +1,7 @@
 //! What bad input gets: a sentence that names the thing, and an exit code by kind.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 

@@ -1,5 +1,7 @@
 //! A fleet of real processes on one machine: a coordinator, agents with simulated devices, and what kills them.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 use std::path::Path;
 use std::process::Command;
 

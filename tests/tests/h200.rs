@@ -1,5 +1,7 @@
 //! Real rows of an H200 (`tests/fixtures/h200`): what they say now is what they said where they were measured.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 use fleetcal_coordinator::rows::read_part;
 use fleetcal_model::constants::{Document, MEMORY_BANDWIDTH, MEMORY_BANDWIDTH_ASYMPTOTE};
 use fleetcal_model::fit::Options;

@@ -92,7 +92,7 @@ async fn measure(
         Some(ended) => follow::conclude(ended, output)?,
         None => ExitCode::from(Kind::Interrupted as u8),
     };
-    say_where(&arguments.data, output);
+    say_where(&arguments.data, output, interrupted);
     if interrupted {
         let sentence = format!(
             "stopped; what was measured is kept. Go on with: fleetcal calibrate --resume {run} --data {}",
@@ -153,8 +153,14 @@ async fn interrupt(control: &mut Control, run: &str, progress: &mut Progress) ->
     }
 }
 
-fn say_where(data: &Path, output: Output) {
-    if output == Output::Table {
-        render::say(&format!("rows: {}, constants: {}", data.join("rows").display(), data.join("constants").display()));
+/// Says where everything is. Of a run that was cut short nothing is published.
+fn say_where(data: &Path, output: Output, interrupted: bool) {
+    if output == Output::Json {
+        return;
     }
+    let mut sentence = format!("rows: {}", data.join("rows").display());
+    if !interrupted {
+        sentence.push_str(&format!(", constants: {}", data.join("constants").display()));
+    }
+    render::say(&sentence);
 }

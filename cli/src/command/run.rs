@@ -2,8 +2,10 @@
 
 use std::process::ExitCode;
 
-use crate::args::{Output, RunArguments};
-use crate::client;
+use fleetcal_proto::v1::RunEnded;
+
+use crate::args::{ClientArguments, Output, RunArguments};
+use crate::client::{self, Control};
 use crate::command::plan;
 use crate::failure::{Failure, Kind};
 use crate::follow::{self, Submission};
@@ -28,7 +30,7 @@ pub(super) async fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
     }
     let mut progress = Progress::new();
     let ended = tokio::select! {
-        ended = follow::follow(&mut control, &submitted.run_id, &mut progress) => ended?,
+        ended = follow_through_restarts(control, &submitted.run_id, &mut progress, &arguments.client) => ended?,
         () = stop.cancelled() => {
             progress.end();
             let sentence = format!(
@@ -39,4 +41,22 @@ pub(super) async fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
         }
     };
     follow::conclude(&ended, output)
+}
+
+/// Follows a run to its end, through restarts of the coordinator: the run outlives them, and so does its watcher.
+async fn follow_through_restarts(
+    mut control: Control,
+    run: &str,
+    progress: &mut Progress,
+    client: &ClientArguments,
+) -> Result<RunEnded, Failure> {
+    loop {
+        match follow::follow(&mut control, run, progress).await {
+            Err(failure) if failure.is(Kind::Network) => {
+                tracing::warn!("{}; the run goes on, waiting for it", failure.sentence());
+                control = client::connect(&client.coordinator, client.wait()).await?;
+            }
+            ended => return ended,
+        }
+    }
 }
