@@ -1,8 +1,8 @@
 //! The shell around `fleetcal-core`: gRPC in, the journal, Parquet parts, fits and published constants out.
 //!
-//! The core decides and this crate does. One task owns the core ([`driver`]); it is the only place where events meet
+//! The core decides and this crate does. One task owns the core (`driver`); it is the only place where events meet
 //! time, and it makes durable what must be durable before anything that depends on it is done. Rows take another way
-//! ([`ingest`]): they are never looked at one by one, a group of chunks becomes one Parquet part, and only the record
+//! (`ingest`): they are never looked at one by one, a group of chunks becomes one Parquet part, and only the record
 //! "these chunks are in this part" passes through the driver.
 //!
 //! A data folder belongs to one coordinator at a time:
