@@ -117,6 +117,20 @@ pub enum FolderError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Too little space to begin with.
+    #[error(
+        "the disk of {} is full: {free_bytes} bytes are free there, and {needed_bytes} are needed to begin; free some, or \
+         choose another data folder",
+        path.display()
+    )]
+    NoRoom {
+        /// The folder.
+        path: PathBuf,
+        /// What is free.
+        free_bytes: u64,
+        /// What is needed.
+        needed_bytes: u64,
+    },
     /// Anything else.
     #[error("cannot use {}: {source}", path.display())]
     Other {

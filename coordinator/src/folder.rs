@@ -95,6 +95,7 @@ impl HeldFolder {
         }
         // For people who wonder; written also to find a full disk now rather than at the first row.
         lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(failed)?;
+        check_room(root)?;
         Ok(Self { layout, _lock: lock })
     }
 
@@ -102,6 +103,19 @@ impl HeldFolder {
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
+}
+
+/// Free space without which a run would only begin in order to stop, bytes.
+const FREE_BYTES_MIN: u64 = 16 << 20;
+
+/// Looks whether the folder has room to begin with.
+fn check_room(root: &Path) -> Result<(), FolderError> {
+    let room = rustix::fs::statvfs(root).map_err(|errno| FolderError::at(root, errno.into()))?;
+    let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+    if free_bytes < FREE_BYTES_MIN {
+        return Err(FolderError::NoRoom { path: root.to_owned(), free_bytes, needed_bytes: FREE_BYTES_MIN });
+    }
+    Ok(())
 }
 
 /// Moves every Parquet file under `rows/` that `named` does not hold to `orphans/`, under the same name, and so what a
@@ -154,6 +168,15 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_without_room_is_refused_before_anything_is_begun() {
+        // Nothing is ever free in /proc.
+        let refused = check_room(Path::new("/proc")).expect_err("there is no room in /proc").to_string();
+        assert!(refused.contains("/proc is full: 0 bytes"), "{refused}");
+        let roomy = tempfile::tempdir().expect("a temporary folder");
+        check_room(roomy.path()).expect("a temporary folder has room");
+    }
 
     #[test]
     fn a_folder_is_held_once_and_free_again_afterwards() {

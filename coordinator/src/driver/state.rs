@@ -34,6 +34,8 @@ pub(crate) struct State {
     pace: ProgressPace,
     ended: EndedRuns,
     latest: Timestamp,
+    /// Whether the last batch could not be journalled: said once, not with every try.
+    journal_refused: bool,
     _folder: HeldFolder,
 }
 
@@ -75,7 +77,9 @@ impl State {
         let (core, latest) = replayed(&journal, config)?;
         let sessions = Sessions::default();
         let pace = ProgressPace::default();
-        let mut state = Self { core, config, journal, sessions, watchers, pace, ended, latest, _folder: folder };
+        let journal_refused = false;
+        let mut state =
+            Self { core, config, journal, sessions, watchers, pace, ended, latest, journal_refused, _folder: folder };
         state.detach_unconnected();
         Ok(state)
     }
@@ -96,9 +100,14 @@ impl State {
         let pending: Vec<Pending> = batch.into_iter().map(|command| self.take(command, &mut entries)).collect();
         let appended = if entries.is_empty() { Ok(()) } else { self.journal.append(&entries) };
         match appended {
-            Ok(()) => Ok(self.each(pending, Self::finish)),
+            Ok(()) => {
+                self.journal_refused &= entries.is_empty();
+                Ok(self.each(pending, Self::finish))
+            }
             Err(error) => {
-                tracing::error!(%error, entries = entries.len(), "nothing of a batch could be journalled, taking it back");
+                if !std::mem::replace(&mut self.journal_refused, true) {
+                    tracing::error!(%error, "events cannot be journalled: nothing new is begun until they can");
+                }
                 (self.core, _) = replayed(&self.journal, self.config)?;
                 let refusal = DriverError::from(&error);
                 let goes_on = self.each(pending, |state, pending| state.refuse(pending, &refusal));
