@@ -99,9 +99,13 @@ pub(crate) fn conclude(ended: &RunEnded, output: Output) -> Result<ExitCode, Fai
     if output == Output::Table {
         render::run_summary(&status);
     }
-    if status.done == status.tasks && status.tasks > 0 {
-        Ok(ExitCode::SUCCESS)
-    } else {
-        Ok(ExitCode::from(Kind::Incomplete as u8))
+    let measured =
+        documents.iter().flat_map(|document| &document.body.constants).any(|constant| constant.value.is_some());
+    if status.done == status.tasks && measured {
+        return Ok(ExitCode::SUCCESS);
     }
+    if !measured {
+        render::note("no constant was measured");
+    }
+    Ok(ExitCode::from(Kind::Incomplete as u8))
 }

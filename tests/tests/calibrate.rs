@@ -129,3 +129,23 @@ fn a_wrong_kernel_never_feeds_a_constant() {
         .find(|constant| constant["witness"]["point"].as_str().is_some_and(|point| point.contains("triad")));
     assert!(from_triad.is_none(), "a constant rests on a kernel whose results are wrong: {from_triad:?}");
 }
+
+#[test]
+fn a_run_that_measured_nothing_is_no_success() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let ended = output(&[
+        "calibrate",
+        "--plan",
+        &plan("smoke.toml"),
+        "--backend",
+        "sim",
+        "--sim",
+        "1,fault=oom",
+        "--data",
+        &folder,
+    ]);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(8), "every size was dropped for want of memory; said was:\n{said}");
+    assert!(said.contains("no constant was measured") && said.contains("dropped"), "{said}");
+}
