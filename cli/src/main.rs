@@ -51,7 +51,10 @@ fn start_logging(arguments: &Arguments) {
     let default = if service { "info" } else { "warn" };
     let filter =
         tracing_subscriber::EnvFilter::try_from_env("FLEETCAL_LOG").unwrap_or_else(|_| default.to_owned().into());
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(progress::log_writer);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(progress::log_writer)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()));
     if service {
         builder.with_target(false).init();
     } else {
