@@ -1,10 +1,24 @@
 //! Everything that is printed. Results go to standard output, sentences about them to standard error.
 
-#![allow(clippy::print_stdout, clippy::print_stderr)]
-
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::failure::Failure;
+
+/// A line on standard output. Who reads no further (`| head`) gets no more, and that is no failure.
+macro_rules! out_line {
+    ($($argument:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($argument)*);
+    }};
+}
+
+/// A line on standard error, likewise.
+macro_rules! error_line {
+    ($($argument:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), $($argument)*);
+    }};
+}
 
 mod constants;
 mod devices;
@@ -18,17 +32,17 @@ pub(crate) use runs::{run_id_json, run_summary, status, status_json, submitted};
 
 /// The failure that ends the process.
 pub(crate) fn error(failure: &Failure) {
-    eprintln!("error: {}", failure.sentence());
+    error_line!("error: {}", failure.sentence());
 }
 
 /// Something that a person should know.
 pub(crate) fn note(text: &str) {
-    eprintln!("note: {text}");
+    error_line!("note: {text}");
 }
 
 /// A line about what goes on.
 pub(crate) fn say(text: &str) {
-    eprintln!("{text}");
+    error_line!("{text}");
 }
 
 /// A table without vertical rules, as wide as the terminal.
@@ -41,9 +55,9 @@ fn table(header: &[&str]) -> Table {
 /// Prints a table, or a sentence where it has no rows.
 fn print_table(table: &Table, if_empty: &str) {
     if table.row_count() == 0 {
-        println!("{if_empty}");
+        out_line!("{if_empty}");
     } else {
-        println!("{table}");
+        out_line!("{table}");
     }
 }
 
@@ -52,6 +66,6 @@ fn print_table(table: &Table, if_empty: &str) {
 /// # Errors
 /// The value has no JSON form, which is a fault of fleetcal.
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    println!("{}", serde_json::to_string_pretty(value).map_err(Failure::internal)?);
+    out_line!("{}", serde_json::to_string_pretty(value).map_err(Failure::internal)?);
     Ok(())
 }

@@ -5,7 +5,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
-use fleetcal_tests::processes::{output, workspace_root};
+use fleetcal_tests::processes::{fleetcal, output, workspace_root};
 use tempfile::TempDir;
 
 /// Runs a command that must fail, and checks how.
@@ -131,4 +131,17 @@ fn every_command_shows_an_example() {
         let help = output(&[command, "--help"]);
         assert!(String::from_utf8_lossy(&help.stdout).contains("Example"), "{command} --help shows no example");
     }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_fault() {
+    let mut child = fleetcal(&["plan", "show", "standard"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("fleetcal starts");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && !said.contains("panicked"), "{:?}: {said}", ended.status);
 }

@@ -1,7 +1,5 @@
 //! Constants documents.
 
-#![allow(clippy::print_stdout)]
-
 use std::collections::BTreeMap;
 
 use fleetcal_model::constants::{Constant, Document, Scope};
@@ -13,14 +11,14 @@ use super::{note, print_table, say, table};
 pub(crate) fn constants(documents: &[Document]) {
     for document in documents {
         let body = &document.body;
-        println!("\n{} ({} rows, class {})", body.class_slug, body.rows_total, body.class_id);
+        out_line!("\n{} ({} rows, class {})", body.class_slug, body.rows_total, body.class_id);
         if body.origin != Origin::Measured {
-            println!("These numbers are {}: they say nothing about a real device.", body.origin);
+            out_line!("These numbers are {}: they say nothing about a real device.", body.origin);
         }
         let mut shown = table(&["CONSTANT", "CONDITION", "VALUE", "95% INTERVAL", "VERDICT", "SHOWN BY"]);
         let shared = shared_condition(&body.constants);
         if !shared.is_empty() {
-            println!("all of them hold for: {}", words(shared.iter()));
+            out_line!("all of them hold for: {}", words(shared.iter()));
         }
         let mut unidentified: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for constant in &body.constants {
@@ -43,7 +41,7 @@ pub(crate) fn constants(documents: &[Document]) {
         }
         print_table(&shown, "no constants: no row can feed a fit");
         for (reason, constants) in &unidentified {
-            println!("not identified, since {reason}: {}", constants.join(", "));
+            out_line!("not identified, since {reason}: {}", constants.join(", "));
         }
         if let Some(Scope::Device(device)) = body.constants.first().map(|constant| &constant.scope) {
             say(&format!("one device stands behind these constants: they are those of {device}"));
@@ -56,13 +54,13 @@ pub(crate) fn constants(documents: &[Document]) {
         }
     }
     if documents.is_empty() {
-        println!("no constants: nothing was measured");
+        out_line!("no constants: nothing was measured");
     }
 }
 
 /// Documents as one JSON array, exactly as they were published.
 pub(crate) fn documents_json(documents: &[String]) {
-    println!("[{}]", documents.join(","));
+    out_line!("[{}]", documents.join(","));
 }
 
 /// What every constant's condition says: it is said once.

@@ -1,7 +1,5 @@
 //! Plans: what is in them, and what they cost.
 
-#![allow(clippy::print_stdout)]
-
 use fleetcal_core::plan::{ClassEstimate, FleetDevice, Plan, Planned, PlannedTask};
 
 use fleetcal_model::units::Seconds;
@@ -14,7 +12,7 @@ use crate::failure::Failure;
 pub(crate) fn plan_check(plan: &Plan, output: Output) -> Result<(), Failure> {
     match output {
         Output::Table => {
-            println!("{}: the plan is right ({} sweeps, digest {})", plan.name, plan.sweeps.len(), plan.digest())
+            out_line!("{}: the plan is right ({} sweeps, digest {})", plan.name, plan.sweeps.len(), plan.digest())
         }
         Output::Json => print_json(&serde_json::json!({ "name": plan.name, "digest": plan.digest() }))?,
     }
@@ -41,17 +39,17 @@ pub(crate) fn plan_show(planned: &Planned, devices: &[FleetDevice], output: Outp
         return print_json(&serde_json::json!({ "tasks": tasks, "notes": planned.notes }));
     }
     for task in &planned.tasks {
-        println!(
+        out_line!(
             "{} on {} ({}), about {}",
             task.title,
             task.device,
             class(task),
             Seconds::from_ns(task.estimate_ns as f64)
         );
-        task.points.iter().for_each(|point| println!("  {point}"));
+        task.points.iter().for_each(|point| out_line!("  {point}"));
     }
     if planned.tasks.is_empty() {
-        println!("no tasks: the plan's selectors mean none of these devices, or nothing fits into their memory");
+        out_line!("no tasks: the plan's selectors mean none of these devices, or nothing fits into their memory");
     }
     planned.notes.iter().for_each(|text| note(text));
     Ok(())

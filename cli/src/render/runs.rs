@@ -1,7 +1,5 @@
 //! Runs, agents and tasks.
 
-#![allow(clippy::print_stdout)]
-
 use fleetcal_proto::v1::{RunState, RunStatus, StatusResponse, SubmitResponse, TaskState};
 
 use super::{note, print_table, say, table};
@@ -20,7 +18,7 @@ pub(crate) fn submitted(response: &SubmitResponse) {
 
 /// The run's identity alone, for scripts.
 pub(crate) fn run_id_json(run: &str) {
-    println!("{}", serde_json::json!({ "run_id": run }));
+    out_line!("{}", serde_json::json!({ "run_id": run }));
 }
 
 /// One line about a run that ended.
@@ -39,9 +37,9 @@ pub(crate) fn run_summary(status: &RunStatus) {
 /// Everything, on one page; the screen is cleared first where it is shown again and again.
 pub(crate) fn status(status: &StatusResponse, clear: bool) {
     if clear {
-        print!("\u{1b}[2J\u{1b}[H");
+        out_line!("\u{1b}[2J\u{1b}[H");
     }
-    println!("coordinator {}", status.coordinator_version);
+    out_line!("coordinator {}", status.coordinator_version);
     let mut runs = table(&["RUN", "PLAN", "STATE", "DONE", "LEASED", "PENDING", "FAILED", "SET ASIDE", "ROWS"]);
     for run in &status.runs {
         runs.add_row([
@@ -56,7 +54,7 @@ pub(crate) fn status(status: &StatusResponse, clear: bool) {
             run.rows.to_string(),
         ]);
     }
-    println!();
+    out_line!();
     print_table(&runs, "no runs yet");
     let mut agents = table(&["AGENT", "NODE", "HOST", "STATE", "DEVICES", "BUSY", "VERSION"]);
     for agent in &status.agents {
@@ -70,7 +68,7 @@ pub(crate) fn status(status: &StatusResponse, clear: bool) {
             agent.agent_version.clone(),
         ]);
     }
-    println!();
+    out_line!();
     print_table(&agents, "no agents yet");
     let mut tasks = table(&["TASK", "STATE", "ATTEMPT", "AGENT", "REASON"]);
     for task in &status.tasks {
@@ -82,7 +80,7 @@ pub(crate) fn status(status: &StatusResponse, clear: bool) {
             task.reason.clone(),
         ]);
     }
-    println!();
+    out_line!();
     print_table(&tasks, "no tasks");
 }
 
@@ -121,7 +119,7 @@ pub(crate) fn status_json(status: &StatusResponse) {
             })
         })
         .collect();
-    println!(
+    out_line!(
         "{}",
         serde_json::json!({
             "coordinator_version": status.coordinator_version, "runs": runs, "agents": agents, "tasks": tasks,
