@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Version = 7,
     /// Something was not measured.
     Incomplete = 8,
+    /// Results could not be written to standard output.
+    Output = 9,
     /// Somebody pressed Ctrl-C.
     Interrupted = 130,
 }
@@ -54,6 +56,11 @@ impl Failure {
     /// Whether it is of this kind.
     pub(crate) fn is(&self, kind: Kind) -> bool {
         self.kind == kind
+    }
+
+    /// The same failure, with what to do about it.
+    pub(crate) fn advise(self, advice: &str) -> Self {
+        Self { kind: self.kind, error: anyhow::Error::msg(format!("{}. {advice}", self.sentence())) }
     }
 
     /// The process's exit code.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use fleetcal_model::constants::Document;
+use fleetcal_model::fit::pool::RejectReason;
 use fleetcal_proto::status::ERROR_KIND_KEY;
 use fleetcal_proto::v1::run_event::Body;
 use fleetcal_proto::v1::{RunEnded, SubmitRequest, SubmitResponse, WatchRequest};
@@ -99,9 +100,17 @@ pub(crate) fn conclude(ended: &RunEnded, output: Output) -> Result<ExitCode, Fai
     if output == Output::Table {
         render::run_summary(&status);
     }
+    let wrong: Vec<_> = documents
+        .iter()
+        .flat_map(|document| &document.body.rejected_rows)
+        .filter(|row| row.reason == RejectReason::WrongResult)
+        .collect();
+    if let Some(first) = wrong.first() {
+        render::note(&format!("WRONG RESULTS in {} rows, the first of them {}", wrong.len(), first.detail));
+    }
     let measured =
         documents.iter().flat_map(|document| &document.body.constants).any(|constant| constant.value.is_some());
-    if status.done == status.tasks && measured {
+    if status.done == status.tasks && measured && wrong.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
     if !measured {

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::{Arguments, Command};
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -26,7 +26,15 @@ fn main() -> ExitCode {
     }
     start_logging(&arguments);
     match run(arguments) {
-        Ok(code) => code,
+        Ok(code) => match render::output_failure() {
+            None => code,
+            Some(error) => {
+                let sentence = format!("results could not be written to standard output: {error}");
+                let failure = Failure::said(Kind::Output, sentence);
+                render::error(&failure);
+                failure.exit_code()
+            }
+        },
         Err(failure) => {
             render::error(&failure);
             failure.exit_code()

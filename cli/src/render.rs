@@ -1,15 +1,36 @@
 //! Everything that is printed. Results go to standard output, sentences about them to standard error.
 
+use std::sync::OnceLock;
+
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::failure::Failure;
 
-/// A line on standard output. Who reads no further (`| head`) gets no more, and that is no failure.
+/// Why results could not be written, if they could not: kept until the process ends, which it must not do well.
+static OUTPUT_FAILURE: OnceLock<std::io::Error> = OnceLock::new();
+
+/// A line on standard output.
 macro_rules! out_line {
     ($($argument:tt)*) => {{
         use std::io::Write;
-        let _ = writeln!(std::io::stdout(), $($argument)*);
+        $crate::render::note_output(writeln!(std::io::stdout(), $($argument)*));
     }};
+}
+
+/// Notes how writing went. Who reads no further (`| head`) gets no more, and that is no failure; anything else is.
+fn note_output(written: std::io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        // The first failure is the one to tell of.
+        let _ = OUTPUT_FAILURE.set(error);
+    }
+}
+
+/// Why results could not be written to standard output, after all of them should have been.
+pub(crate) fn output_failure() -> Option<&'static std::io::Error> {
+    note_output(std::io::Write::flush(&mut std::io::stdout()));
+    OUTPUT_FAILURE.get()
 }
 
 /// A line on standard error, likewise.

@@ -13,7 +13,7 @@ use crate::fit::bandwidth::{Asymptote, BandwidthFit, Fitted, Floor};
 use crate::fit::pool::{Pool, RejectReason, Rejected};
 use crate::fit::{ConstantInterval, Coverage, MODEL_VERSION, Options, Witness, bandwidth};
 use crate::id::{ClassId, DeviceId, RowId, RunId};
-use crate::row::{Origin, Role, Row};
+use crate::row::{Origin, Row};
 use crate::statistics::Interval;
 use crate::units::Unit;
 use crate::vocabulary;
@@ -217,9 +217,9 @@ impl Body {
     }
 }
 
-/// Whether a row measured for fits ended before its rounds did.
+/// Whether a row that feeds fits ended before its rounds did. One that was given up for its result feeds none.
 fn cut_short(row: &Row) -> bool {
-    matches!(row.identity.role, Role::Fit | Role::Anchor) && row.timing.rounds_done < row.timing.rounds_planned
+    row.feeds_fits() && row.timing.rounds_done < row.timing.rounds_planned
 }
 
 impl Constant {

@@ -121,6 +121,10 @@ fn a_wrong_kernel_never_feeds_a_constant() {
         "--output",
         "json",
     ]);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(8), "a wrong result is no success; said was:\n{said}");
+    assert!(said.contains("WRONG RESULTS") && said.contains("stream/triad") && said.contains("SIM-"), "{said}");
+    assert!(!said.contains("cut short"), "a row given up for its result was not cut short:\n{said}");
     let documents = json(&ended.stdout);
     assert_eq!(constant(&documents[0], "memory_bandwidth", "copy", "f32")["verdict"], "measured");
     let constants = documents[0]["body"]["constants"].as_array().expect("constants");

@@ -145,3 +145,12 @@ fn a_reader_that_leaves_early_is_no_fault() {
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success() && !said.contains("panicked"), "{:?}: {said}", ended.status);
 }
+
+#[test]
+fn results_that_cannot_be_written_are_a_failure() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("there is a full device");
+    let ended = fleetcal(&["plan", "show", "standard"]).stdout(full).output().expect("fleetcal starts");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(9), "{said}");
+    assert!(said.contains("could not be written") && !said.contains("panicked"), "{said}");
+}

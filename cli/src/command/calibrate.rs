@@ -49,8 +49,11 @@ pub(super) async fn run(arguments: CalibrateArguments) -> Result<ExitCode, Failu
     if !agent.is_finished() && tokio::time::timeout(AGENT_STOP_MAX, &mut agent).await.is_err() {
         agent.abort();
     }
-    coordinator.stop().await?;
-    outcome
+    let stopped = coordinator.stop().await;
+    // What went wrong first is what to tell of.
+    let code = outcome?;
+    stopped?;
+    Ok(code)
 }
 
 /// The agent ended before the run did.
@@ -81,12 +84,18 @@ async fn measure(
     let run = submitted.run_id;
     let mut progress = Progress::new();
     let ended = tokio::select! {
-        ended = follow::follow(&mut control, &run, &mut progress) => Some(ended?),
+        ended = follow::follow(&mut control, &run, &mut progress) => {
+            Some(ended.map_err(|failure| failure.advise(&how_to_go_on(&run, &arguments.data)))?)
+        }
         () = stop.cancelled() => None,
     };
     let (ended, interrupted) = match ended {
         Some(ended) => (Some(ended), false),
-        None => (interrupt(&mut control, &run, &mut progress).await?, true),
+        None => {
+            let ended = interrupt(&mut control, &run, &mut progress).await?;
+            let finished = ended.as_ref().and_then(|ended| ended.status.as_ref()).map(|status| status.state());
+            (ended, finished != Some(RunState::Ended))
+        }
     };
     let code = match &ended {
         Some(ended) => follow::conclude(ended, output)?,
@@ -94,13 +103,14 @@ async fn measure(
     };
     say_where(&arguments.data, output, interrupted);
     if interrupted {
-        let sentence = format!(
-            "stopped; what was measured is kept. Go on with: fleetcal calibrate --resume {run} --data {}",
-            arguments.data.display()
-        );
-        return Err(Failure::said(Kind::Interrupted, sentence));
+        let failure = Failure::said(Kind::Interrupted, "stopped; what was measured is kept");
+        return Err(failure.advise(&how_to_go_on(&run, &arguments.data)));
     }
     Ok(code)
+}
+
+fn how_to_go_on(run: &str, data: &Path) -> String {
+    format!("Go on with: fleetcal calibrate --resume {run} --data {}", data.display())
 }
 
 /// Waits until the agent has introduced itself, and shows what it found.
@@ -142,7 +152,8 @@ async fn end_leftover_runs(control: &mut Control) -> Result<(), Failure> {
 async fn interrupt(control: &mut Control, run: &str, progress: &mut Progress) -> Result<Option<RunEnded>, Failure> {
     let stored = async {
         let reason = "interrupted".to_owned();
-        control.cancel(CancelRequest { run_id: run.to_owned(), reason }).await?;
+        // Refused where the run ended meanwhile: then there are results to show, and nothing to cancel.
+        let _ = control.cancel(CancelRequest { run_id: run.to_owned(), reason }).await;
         follow::follow(control, run, progress).await
     };
     let ended = tokio::time::timeout(CANCEL_MAX, stored).await;

@@ -1,3 +1,4 @@
+use crate::row::Role;
 use proptest::prelude::*;
 
 use super::*;

@@ -115,7 +115,9 @@ impl<'a> Pool<'a> {
 vocabulary! {
     /// Why a row that was measured for a fit feeds none.
     RejectReason, "reject reason" {
-        /// It did not pass: failed, invalid, skipped, throttled or contended.
+        /// The device computed a wrong result.
+        WrongResult => "wrong_result",
+        /// It did not pass for another reason: invalid, skipped, throttled or contended.
         NotPassed => "not_passed",
         /// Its counts may be too low.
         Opaque => "opaque",
@@ -167,7 +169,17 @@ impl<'a> Observation<'a> {
     fn of(row: &'a Row) -> Result<Self, (RejectReason, String)> {
         if !matches!(row.outcome.status, Status::Passed | Status::NoCheck) {
             let reason = row.outcome.reason.as_deref().unwrap_or("no reason was given");
-            return Err((RejectReason::NotPassed, format!("{}: {reason}", row.outcome.status)));
+            let reject = match row.outcome.status {
+                Status::Failed => RejectReason::WrongResult,
+                Status::Passed
+                | Status::NoCheck
+                | Status::Invalid
+                | Status::Skipped
+                | Status::Throttled
+                | Status::Contended => RejectReason::NotPassed,
+            };
+            let what = format!("{} {} on {}", row.work.point, row.work.solution, row.device.device_uuid);
+            return Err((reject, format!("{what}, {}: {reason}", row.outcome.status)));
         }
         if row.counts.opaque {
             return Err((RejectReason::Opaque, "its counts may be too low".to_owned()));

@@ -204,7 +204,8 @@ fn every_row_that_cannot_feed_a_fit_is_named_with_its_reason() {
             fit.rejected.iter().map(|rejected| rejected.reason).collect::<Vec<_>>()
         })
     };
-    assert_eq!(row(|row| row.outcome.status = Status::Failed), [RejectReason::NotPassed]);
+    assert_eq!(row(|row| row.outcome.status = Status::Failed), [RejectReason::WrongResult]);
+    assert_eq!(row(|row| row.outcome.status = Status::Throttled), [RejectReason::NotPassed]);
     assert_eq!(row(|row| row.counts.opaque = true), [RejectReason::Opaque]);
     assert_eq!(row(|row| row.counts.bytes_exact = false), [RejectReason::BytesNotExact]);
     assert_eq!(row(|row| (row.counts.bytes_read, row.counts.bytes_written) = (0, 0)), [RejectReason::NoRate]);
