@@ -15,7 +15,7 @@ pub(crate) const DEFAULT_PORT: &str = "127.0.0.1:7600";
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Example:\n  fleetcal calibrate --plan quick\n\nExit codes: 0 done, 1 internal fault, \
-                        2 usage, 3 plan, 4 unknown device or run,\n5 data folder, 6 network, 7 protocol version, \
+                        2 usage, 3 plan, 4 no such device or run, or the plan cannot run on what is there,\n5 data folder, 6 network, 7 protocol version, \
                         8 not everything was measured or a result was wrong,\n9 standard output, 130 interrupted.")]
 pub(crate) struct Arguments {
     /// What to do.

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fleetcal_core::core::CoreConfig;
 use fleetcal_core::event::Timestamp;
-use fleetcal_model::constants::{Document, Envelope};
+use fleetcal_model::constants::{Constant, Document, Envelope};
 use fleetcal_model::fit::Options;
 use fleetcal_model::id::{RowId, RunId, TaskId};
 use fleetcal_model::row::Row;
-use fleetcal_store::FolderStore;
+use fleetcal_store::{FolderStore, Published};
 use tokio::sync::{OnceCell, mpsc};
 
 use crate::clock::{Clock, SystemClock};
@@ -188,12 +188,14 @@ struct Fitted {
 /// be kept is a problem of the run, no failure: the documents are there, and are kept at the next start.
 fn make(layout: &Layout, run: &RunId, study: &Study, now: Timestamp, just_ended: bool) -> RunConstants {
     let Fitted { documents, mut problems } = fit(layout, run, study, now);
-    if study.is_final
-        && (just_ended || !layout.run_constants(run).exists())
-        && let Err(error) = publish(layout, run, &documents)
-    {
-        tracing::error!(%run, %error, "constants could not be published");
-        problems.push(error.to_string());
+    if study.is_final && (just_ended || !layout.run_constants(run).exists()) {
+        match publish(layout, run, &documents) {
+            Ok(losses) => problems.extend(losses),
+            Err(error) => {
+                tracing::error!(%run, %error, "constants could not be published");
+                problems.push(error.to_string());
+            }
+        }
     }
     RunConstants { documents: documents.into_iter().map(|(_, json)| json).collect(), problems }
 }
@@ -246,17 +248,39 @@ fn rows_that_count(rows: Vec<Row>, winners: &Winners, problems: &mut Vec<String>
 }
 
 /// Publishes documents to the folder store, then keeps them by their run: what is kept was published. What was kept before
-/// the run was resumed goes first, so that a failure in between is made good at the next start.
-fn publish(layout: &Layout, run: &RunId, documents: &[(Document, String)]) -> Result<(), CoordinatorError> {
+/// the run was resumed goes first, so that a failure in between is made good at the next start. Answers what readers of the
+/// current documents lose by it.
+fn publish(layout: &Layout, run: &RunId, documents: &[(Document, String)]) -> Result<Vec<String>, CoordinatorError> {
     let failed = |reason: String| CoordinatorError::Constants { run: run.clone(), reason };
     let kept = layout.run_constants(run);
     remove(&kept).map_err(|error| failed(error.to_string()))?;
     let store = FolderStore::open(&layout.constants()).map_err(|error| failed(error.to_string()))?;
+    let mut losses = Vec::new();
     for (document, _) in documents {
+        match store.current(&document.body.class_id, document.body.origin) {
+            Ok(before) => losses.extend(before.and_then(|before| loss(&before, document))),
+            Err(error) => losses.push(format!("what the new document replaces is not known: {error}")),
+        }
         store.publish(document).map_err(|error| failed(error.to_string()))?;
     }
     let texts: Vec<&str> = documents.iter().map(|(_, json)| json.trim_end()).collect();
-    keep(&kept, &format!("[{}]\n", texts.join(",\n"))).map_err(|error| failed(error.to_string()))
+    keep(&kept, &format!("[{}]\n", texts.join(",\n"))).map_err(|error| failed(error.to_string()))?;
+    Ok(losses)
+}
+
+/// Says how many constants the document before had a value for that the new one has none for.
+fn loss(before: &Published, after: &Document) -> Option<String> {
+    let has = |constant: &&Constant| constant.value.is_some();
+    let same = |old: &Constant, new: &Constant| old.name == new.name && old.condition == new.condition;
+    let lost = before.document.body.constants.iter().filter(has);
+    let lost = lost.filter(|old| !after.body.constants.iter().filter(has).any(|new| same(old, new))).count();
+    let class = &after.body.class_slug;
+    (lost > 0).then(|| {
+        format!(
+            "{lost} constants of {class} that version {} had are not in the new current document: this run measured less",
+            before.version
+        )
+    })
 }
 
 /// Removes a file that may not be there.

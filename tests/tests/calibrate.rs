@@ -153,3 +153,23 @@ fn a_run_that_measured_nothing_is_no_success() {
     assert_eq!(ended.status.code(), Some(8), "every size was dropped for want of memory; said was:\n{said}");
     assert!(said.contains("no constant was measured") && said.contains("dropped"), "{said}");
 }
+
+#[test]
+fn a_narrower_run_says_which_constants_its_readers_lose() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let narrow = data.path().join("narrow.toml");
+    let text = "name = \"narrow\"\n[[sweep]]\nfamily = \"stream\"\nkernels = [\"triad\"]\ndtypes = [\"f32\"]\n\
+                elements = \"2^28\"\n";
+    std::fs::write(&narrow, text).expect("a plan can be written");
+    let calibrate = |plan: &str| {
+        let ended = output(&["calibrate", "--plan", plan, "--backend", "sim", "--sim", "1", "--data", &folder]);
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.success(), "{said}");
+        said
+    };
+    assert!(!calibrate(&plan("smoke.toml")).contains("measured less"), "nothing was there before");
+    assert!(!calibrate(&plan("smoke.toml")).contains("measured less"), "the same plan loses nothing");
+    let said = calibrate(&narrow.display().to_string());
+    assert!(said.contains("this run measured less"), "losing constants was not said:\n{said}");
+}

@@ -88,6 +88,11 @@ fn interval(constant: &Constant) -> String {
     let written = |low: f64, high: f64| format!("{} to {}", unit.show(low), unit.show(high));
     match (&constant.interval, constant.witness.as_ref().and_then(|witness| witness.interval)) {
         (Some(interval), _) => written(interval.low, interval.high),
+        // Of several devices the value is a median, and the row that shows it is one of them: its value may differ.
+        (None, Some(row)) if constant.devices_used > 1 => {
+            let value = constant.witness.as_ref().map(|witness| unit.show(witness.value)).unwrap_or_default();
+            format!("[row {value}: {}]", written(row.low, row.high))
+        }
         (None, Some(row)) => format!("[row: {}]", written(row.low, row.high)),
         (None, None) => constant.interval_method.map(|method| method.to_string()).unwrap_or_default(),
     }
