@@ -153,7 +153,7 @@ impl ClassKey {
         ClassId::new(Sha256Digest::of(text.as_bytes()).to_hex()[..32].to_owned())
     }
 
-    /// A short name for people: `nvidia-h200-141g-700w`. Not unique; [`ClassKey::id`] is.
+    /// A short name for people: `nvidia-h200-140g-700w`. Not unique; [`ClassKey::id`] is.
     pub fn slug(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         for word in format!("{} {}", self.vendor, self.name)

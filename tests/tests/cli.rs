@@ -104,6 +104,7 @@ fn networks_that_cannot_be_had_are_named() {
     refused(&["status", "--coordinator", &url, "--wait", "0"], 6, &[&url]);
     refused(&["status", "--coordinator", "not a url"], 6, &["not a url"]);
     refused(&["status", "--coordinator", "127.0.0.1:7600", "--wait", "9999"], 6, &["127.0.0.1:7600", "http://"]);
+    refused(&["status", "--coordinator", "https://127.0.0.1:7600", "--wait", "9999"], 6, &["https", "http://"]);
     refused(&["calibrate", "--sim", "two"], 2, &["two"]);
     refused(&["calibrate", "--backend", "metal"], 2, &["metal", "cuda"]);
 }

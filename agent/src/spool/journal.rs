@@ -17,6 +17,7 @@ use fleetcal_proto::convert::Lease;
 use serde::{Deserialize, Serialize};
 
 use super::SpoolError;
+use super::folder::sync_folder;
 use crate::worker::message::Visit;
 
 /// Version of the journal's format.
@@ -100,6 +101,7 @@ impl VisitJournal {
             epoch: lease.epoch,
         };
         journal.append(&line(&attempt)?, Durability::Disk)?;
+        sync_folder(folder).map_err(SpoolError::unwritable(folder))?;
         Ok(journal)
     }
 

@@ -92,7 +92,7 @@ async fn measure(
     let (ended, interrupted) = match ended {
         Some(ended) => (Some(ended), false),
         None => {
-            let ended = interrupt(&mut control, &run, &mut progress).await?;
+            let ended = interrupt(&mut control, &run, &mut progress).await;
             let finished = ended.as_ref().and_then(|ended| ended.status.as_ref()).map(|status| status.state());
             (ended, finished != Some(RunState::Ended))
         }
@@ -149,7 +149,7 @@ async fn end_leftover_runs(control: &mut Control) -> Result<(), Failure> {
 }
 
 /// Cancels the run, and waits a little for what was measured to be stored and fitted.
-async fn interrupt(control: &mut Control, run: &str, progress: &mut Progress) -> Result<Option<RunEnded>, Failure> {
+async fn interrupt(control: &mut Control, run: &str, progress: &mut Progress) -> Option<RunEnded> {
     let stored = async {
         let reason = "interrupted".to_owned();
         // Refused where the run ended meanwhile: then there are results to show, and nothing to cancel.
@@ -158,10 +158,8 @@ async fn interrupt(control: &mut Control, run: &str, progress: &mut Progress) ->
     };
     let ended = tokio::time::timeout(CANCEL_MAX, stored).await;
     progress.end();
-    match ended {
-        Ok(ended) => Ok(Some(ended?)),
-        Err(_) => Ok(None),
-    }
+    // A stream that breaks now takes the table along, not what was measured nor the way to go on.
+    ended.ok().and_then(Result::ok)
 }
 
 /// Says where everything is. Of a run that was cut short nothing is published.

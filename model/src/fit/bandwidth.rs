@@ -15,6 +15,7 @@ use super::pool::{Condition, Group, Observation, Pool, RejectReason, Rejected};
 use super::{ConstantInterval, Coverage, NotIdentified, Options, Witness};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
+use crate::row::Row;
 use crate::statistics::{INTERVAL_REPLICATES_MIN, Interval, log_t_interval, median, t_interval};
 use crate::units::{Bytes, BytesPerSecond, Seconds};
 
@@ -89,25 +90,33 @@ pub struct BandwidthFit<'a> {
     pub rejected: Vec<Rejected<'a>>,
 }
 
+/// Observations that belong together, and the rows beside them that feed nothing.
+type Part<'a> = (Vec<Observation<'a>>, Vec<&'a Row>);
+
 /// Fits the bandwidth of main memory.
 pub fn fit<'a>(pool: &Pool<'a>, options: &Options) -> BandwidthFit<'a> {
     let sifted = pool.sift(Sweep::Stream);
+    let unfit: Vec<&'a Row> = sifted.rejected.iter().map(|rejected| rejected.row).collect();
     let mut rejected = sifted.rejected;
     rejected.extend(sifted.observations.iter().filter_map(|observation| ruled_out(observation, options)));
     rejected.sort_by(|a, b| a.row.identity.row_id.cmp(&b.row.identity.row_id));
 
-    let mut conditions: BTreeMap<Condition<'a>, Vec<Observation<'a>>> = BTreeMap::new();
+    // Rows that feed nothing have a place too: what was measured for and not identified must be said.
+    let mut conditions: BTreeMap<Condition<'a>, Part<'a>> = BTreeMap::new();
     for observation in &sifted.observations {
-        conditions.entry(observation.condition()).or_default().push(*observation);
+        conditions.entry(observation.condition()).or_default().0.push(*observation);
+    }
+    for row in unfit {
+        conditions.entry(Condition::of(row)).or_default().1.push(row);
     }
     if conditions.is_empty() {
-        conditions.insert(Condition::default(), Vec::new());
+        conditions.insert(Condition::default(), Default::default());
     }
 
     let mut result = BandwidthFit { floors: Vec::new(), asymptotes: Vec::new(), rejected };
     let devices_total = sifted.devices.len();
-    for (condition, observations) in conditions {
-        let study = Study { options, condition, observations, devices_total, rejected: result.rejected.len() };
+    for (condition, (observations, unfit)) in conditions {
+        let study = Study { options, condition, observations, devices_total, unfit };
         result.floors.push(study.floor());
         for part in study.by_kernel() {
             result.floors.push(part.floor());
@@ -138,22 +147,27 @@ struct Study<'a, 'o> {
     condition: Condition<'a>,
     observations: Vec<Observation<'a>>,
     devices_total: usize,
-    rejected: usize,
+    /// Rows measured for this that feed nothing.
+    unfit: Vec<&'a Row>,
 }
 
 impl<'a> Study<'a, '_> {
     /// One study for each kernel and number format.
     fn by_kernel(&self) -> Vec<Self> {
-        let mut kernels: BTreeMap<(&'a str, Dtype), Vec<Observation<'a>>> = BTreeMap::new();
+        let kernel_of = |row: &'a Row| (row.work.kernel.as_str(), row.work.dtype);
+        let mut kernels: BTreeMap<(&'a str, Dtype), Part<'a>> = BTreeMap::new();
         for observation in &self.observations {
-            let work = &observation.row.work;
-            kernels.entry((&work.kernel, work.dtype)).or_default().push(*observation);
+            kernels.entry(kernel_of(observation.row)).or_default().0.push(*observation);
+        }
+        for row in &self.unfit {
+            kernels.entry(kernel_of(row)).or_default().1.push(row);
         }
         kernels
             .into_iter()
-            .map(|(kernel, observations)| Self {
+            .map(|(kernel, (observations, unfit))| Self {
                 condition: Condition { kernel: Some(kernel), ..self.condition },
                 observations,
+                unfit,
                 ..*self
             })
             .collect()
@@ -162,7 +176,7 @@ impl<'a> Study<'a, '_> {
     /// Groups that speak for main memory, or why there are none.
     fn memory_groups(&self) -> Result<Vec<Group<'a>>, NotIdentified> {
         if self.observations.is_empty() {
-            return Err(NotIdentified::NoRows { rejected: self.rejected });
+            return Err(NotIdentified::NoRows { rejected: self.unfit.len() });
         }
         let exact = self.observations.iter().copied().filter(|observation| observation.row.counts.bytes_exact);
         let exact: Vec<Observation<'a>> = exact.collect();
@@ -192,10 +206,10 @@ impl<'a> Study<'a, '_> {
         let best = groups.map(|groups| {
             groups.into_iter().reduce(|best, next| if next.class_rate > best.class_rate { next } else { best })
         });
-        let best = best.and_then(|best| best.ok_or(NotIdentified::NoRows { rejected: self.rejected }));
+        let best = best.and_then(|best| best.ok_or(NotIdentified::NoRows { rejected: self.unfit.len() }));
         let devices: BTreeSet<&DeviceId> = best.iter().flat_map(|group| group.devices.keys().copied()).collect();
         let outcome = best.and_then(|group| {
-            let witness = witness(&group).ok_or(NotIdentified::NoRows { rejected: self.rejected })?;
+            let witness = witness(&group).ok_or(NotIdentified::NoRows { rejected: self.unfit.len() })?;
             Ok(Floor { bandwidth: BytesPerSecond(group.class_rate), witness })
         });
         self.fitted(&devices, points_used, points_total, outcome)

@@ -203,11 +203,7 @@ impl<'a> Observation<'a> {
 
     /// The condition that the row was measured under. Rows of different conditions are never pooled.
     pub(crate) fn condition(&self) -> Condition<'a> {
-        Condition {
-            neighbours: self.row.conditions.neighbours.as_deref(),
-            load: self.row.conditions.load.as_deref(),
-            kernel: None,
-        }
+        Condition::of(self.row)
     }
 }
 
@@ -220,6 +216,14 @@ pub struct Condition<'a> {
     pub load: Option<&'a str>,
     /// The kernel and its number format.
     pub kernel: Option<(&'a str, Dtype)>,
+}
+
+impl<'a> Condition<'a> {
+    /// The condition that a row was measured under.
+    pub(crate) fn of(row: &'a Row) -> Self {
+        let conditions = &row.conditions;
+        Self { neighbours: conditions.neighbours.as_deref(), load: conditions.load.as_deref(), kernel: None }
+    }
 }
 
 impl Condition<'_> {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::bandwidth::{Asymptote, BandwidthFit, Fitted, Floor, fit};
-use super::pool::{Pool, PoolError, RejectReason};
+use super::pool::{Condition, Pool, PoolError, RejectReason};
 use super::{ConstantInterval, NotIdentified, Options};
 use crate::point::Dtype;
 use crate::row::{Origin, Role, Row, Status};
@@ -191,6 +191,26 @@ fn rows_cut_short_to_few_rounds_give_a_value_and_no_interval() {
     fit_rows(&rows, |fit| {
         let spread = asymptote_of(&fit).bandwidth_spread;
         assert_eq!((spread.interval, spread.method), (None, ConstantInterval::TooFewRounds));
+    });
+}
+
+#[test]
+fn a_kernel_whose_every_row_is_rejected_is_not_identified_and_does_not_vanish() {
+    let copies = MEMORY_SIZES.iter().map(|&elements| RowSpec::modelled("copy", elements, 5_000.0, 4e12).row());
+    let wrong = MEMORY_SIZES.iter().map(|&elements| {
+        let mut row = RowSpec::modelled("triad", elements, 5_000.0, 4e12).row();
+        row.outcome.status = Status::Failed;
+        row
+    });
+    let rows: Vec<Row> = copies.chain(wrong).collect();
+    fit_rows(&rows, |fit| {
+        let rejected = NotIdentified::NoRows { rejected: MEMORY_SIZES.len() };
+        let triad = |condition: &Condition<'_>| condition.kernel.is_some_and(|(kernel, _)| kernel == "triad");
+        let floor = fit.floors.iter().find(|fitted| triad(&fitted.condition)).expect("triad has a floor");
+        assert_eq!(floor.outcome.as_ref().map(|_| ()), Err(&rejected));
+        let asymptote = fit.asymptotes.iter().find(|fitted| triad(&fitted.condition)).expect("and an asymptote");
+        assert_eq!(asymptote.outcome.as_ref().map(|_| ()), Err(&rejected));
+        assert!(overall(&fit).outcome.is_ok(), "copy still gives the floor over all kernels");
     });
 }
 

@@ -93,8 +93,18 @@ impl Core {
             policy: plan.measure.clone(),
             seed: seed_of(plan.seed, task),
             label: plan.label.clone(),
-            alone_on_node: plan.limits.devices_per_node == 1,
+            alone_on_node: plan.limits.devices_per_node == 1 && self.has_host_to_itself(&lease.agent),
         })
+    }
+
+    /// Whether no other agent that is here says that it is on the same host. Two that are work side by side, since the
+    /// limit is one agent's: then nobody is known to be alone. Hosts that share a name are taken for one, which errs on
+    /// the side of not knowing.
+    fn has_host_to_itself(&self, agent: &AgentId) -> bool {
+        let agents = &self.ledger.fleet.agents;
+        let Some(host) = agents.get(agent).map(|identity| &identity.host) else { return false };
+        let others = agents.iter().filter(|(other, identity)| *other != agent && identity.host == *host);
+        !others.into_iter().any(|(other, _)| self.presence.is_attached(other))
     }
 }
 

@@ -59,7 +59,7 @@ impl Night {
         let identity = AgentIdentity {
             agent: agent.into(),
             node: format!("node-{agent}"),
-            host: "host".to_owned(),
+            host: format!("host-{}", agent.trim_end_matches("-beside")),
             rack: None,
             version: "1".to_owned(),
             devices: devices.iter().map(|uuid| sample_device(uuid, "").facts).collect(),
@@ -343,6 +343,14 @@ fn a_run_that_this_version_understands_otherwise_is_not_replayed() {
     assert!(unread.starts_with("the plan of run s is not understood: 3:10: "), "{unread}");
     let other = replay(PLAN, "0000");
     assert_eq!(other, "the plan of run s would come to other tasks than those that are under way");
+}
+
+#[test]
+fn nobody_is_said_to_be_alone_whose_host_has_another_agent() {
+    let mut night = Night::new();
+    assert!(night.ask("a").is_some_and(|grant| grant.alone_on_node), "no other agent is on this host");
+    night.join_with("b-beside", &["gpu-b-beside"], &[]);
+    assert!(night.ask("b").is_some_and(|grant| !grant.alone_on_node), "the agent beside it may work at any time");
 }
 
 #[test]
