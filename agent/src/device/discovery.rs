@@ -1,5 +1,6 @@
 //! Which devices this node has, and how one of them is opened. Runs in a worker process: a driver may crash it.
 
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 
 use fleetcal_model::device::{Backend, DeviceFacts};
@@ -18,8 +19,8 @@ use crate::worker::message::BackendReport;
 pub fn discover(data_folder: &Path, sim: &SimSpec) -> Vec<BackendReport> {
     let identity = Identity::load_or_create(data_folder).map_err(|error| error.to_string());
     vec![
-        report(Backend::Cuda, said(cuda::discover())),
-        report(Backend::Hip, said(hip::discover())),
+        report(Backend::Cuda, survived(|| said(cuda::discover()))),
+        report(Backend::Hip, survived(|| said(hip::discover()))),
         report(Backend::Cpu, host_processor(&identity)),
         report(Backend::Sim, simulated(sim, &identity)),
     ]
@@ -58,6 +59,16 @@ fn report(backend: Backend, found: Result<Vec<DeviceFacts>, String>) -> BackendR
     BackendReport { backend: backend.name().to_owned(), devices, note }
 }
 
+/// Looks for a vendor's devices. Bindings to its libraries panic where a symbol is missing, in an old driver for
+/// example: that costs this backend, not the others.
+fn survived(look: impl FnOnce() -> Result<Vec<DeviceFacts>, String>) -> Result<Vec<DeviceFacts>, String> {
+    std::panic::catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason was given");
+        Err(format!("its library cannot be used by this version: {words}"))
+    })
+}
+
 fn said(found: Result<Vec<DeviceFacts>, DeviceError>) -> Result<Vec<DeviceFacts>, String> {
     let devices = found.map_err(|error| error.to_string())?;
     if devices.is_empty() { Err("the library is there and found no devices".to_owned()) } else { Ok(devices) }
@@ -80,6 +91,13 @@ fn simulated(spec: &SimSpec, identity: &Result<Identity, String>) -> Result<Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_that_makes_its_bindings_panic_costs_its_own_backend() {
+        let found = survived(|| panic!("symbol cuNew is missing"));
+        assert_eq!(found, Err("its library cannot be used by this version: symbol cuNew is missing".to_owned()));
+        assert_eq!(survived(|| Ok(Vec::new())), Ok(Vec::new()));
+    }
 
     #[test]
     fn backends_come_in_order_and_say_why_they_have_nothing() {
