@@ -87,7 +87,7 @@ impl DeviceFacts {
             name: self.name.clone(),
             architecture: self.architecture.clone(),
             compute_units: self.compute_units,
-            memory_gib: nominal_gib(self.memory_bytes),
+            memory_gib: self.sockets.is_none().then(|| nominal_gib(self.memory_bytes)),
             memory_clock_khz: self.memory_clock_khz,
             power_limit_mw: self.power_limit_mw,
             partition_mode: self.partition_mode.clone(),
@@ -115,8 +115,8 @@ pub struct ClassKey {
     pub architecture: String,
     /// Multiprocessors, compute units or cores.
     pub compute_units: u64,
-    /// Nominal memory, GiB, rounded to the nearest.
-    pub memory_gib: u64,
+    /// Nominal memory, GiB, rounded to the nearest; none for a CPU, whose nodes are bought with any amount.
+    pub memory_gib: Option<u64>,
     /// Nominal memory clock, kHz.
     pub memory_clock_khz: Option<u64>,
     /// Power limit, milliwatts.
@@ -144,7 +144,7 @@ impl ClassKey {
         field("name", &self.name);
         field("architecture", &self.architecture);
         field("compute_units", &self.compute_units.to_string());
-        field("memory_gib", &self.memory_gib.to_string());
+        field("memory_gib", &number(self.memory_gib));
         field("memory_clock_khz", &number(self.memory_clock_khz));
         field("power_limit_mw", &number(self.power_limit_mw));
         field("partition_mode", self.partition_mode.as_deref().unwrap_or("unknown"));
@@ -167,7 +167,7 @@ impl ClassKey {
         }
         match self.sockets {
             Some(_) => words.push(format!("{}c", self.compute_units)),
-            None => words.push(format!("{}g", self.memory_gib)),
+            None => words.extend(self.memory_gib.map(|gib| format!("{gib}g"))),
         }
         if let Some(power_mw) = self.power_limit_mw {
             words.push(format!("{}w", power_mw / 1000));
@@ -182,5 +182,43 @@ impl ClassKey {
 impl fmt::Display for ClassKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.slug())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(sockets: Option<u64>, memory_bytes: u64) -> DeviceFacts {
+        DeviceFacts {
+            uuid: "u".into(),
+            backend: if sockets.is_some() { Backend::Cpu } else { Backend::Cuda },
+            vendor: "nvidia".to_owned(),
+            name: "H200".to_owned(),
+            architecture: "sm_90".to_owned(),
+            compute_units: 132,
+            memory_bytes,
+            memory_clock_khz: None,
+            core_clock_khz: None,
+            power_limit_mw: None,
+            partition_mode: None,
+            ecc: None,
+            sockets,
+            pci_bdf: None,
+            vbios: None,
+            driver: None,
+            runtime: None,
+            l2_cache_bytes: None,
+            last_level_cache_bytes: None,
+            warp_size: 32,
+        }
+    }
+
+    #[test]
+    fn memory_parts_classes_of_gpus_and_not_those_of_processors() {
+        let class = |sockets, gib: u64| facts(sockets, gib << 30).class_key().id();
+        assert_ne!(class(None, 80), class(None, 141), "a GPU with other memory is another product");
+        assert_eq!(class(Some(2), 256), class(Some(2), 512), "a processor is the same with more memory beside it");
+        assert_ne!(class(Some(1), 256), class(Some(2), 256), "one socket is not two");
     }
 }

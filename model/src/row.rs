@@ -109,7 +109,7 @@ impl DeviceColumns {
             name: self.device_name.clone(),
             architecture: self.architecture.clone(),
             compute_units: self.compute_units,
-            memory_gib: crate::device::nominal_gib(self.memory_bytes),
+            memory_gib: self.sockets.is_none().then(|| crate::device::nominal_gib(self.memory_bytes)),
             memory_clock_khz: self.nominal_memory_clock_khz,
             power_limit_mw: self.power_limit_mw,
             partition_mode: self.partition_mode.clone(),
@@ -262,7 +262,8 @@ pub struct Timing {
     pub rounds_planned: u64,
     /// Rounds measured.
     pub rounds_done: u64,
-    /// Launches before the timed ones of a visit.
+    /// Launches before the timed ones of a visit, as the loop asked for them; the load that settles a device before a
+    /// round's first visit comes on top.
     pub warmups: u64,
     /// Launches within one timed interval.
     pub enqueues_per_sample: u64,

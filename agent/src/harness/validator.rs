@@ -12,8 +12,8 @@ use crate::device::Device;
 /// Elements looked at in one go: bounds the host memory of a check.
 const CHUNK_ELEMENTS: u64 = 1 << 20;
 
-/// Elements looked at again, in later visits and after timed launches: enough to see a wrong launch, cheap enough to be
-/// done always.
+/// Elements looked at again, in later visits and after timed launches: enough to see wrong writes, cheap enough to be
+/// done always. A timed launch that wrote nothing is not seen: what the warm-up wrote stands there, and is right.
 const RECHECK_ELEMENTS: i64 = 4096;
 
 /// The reference of one array of the point in hand, at one stride.

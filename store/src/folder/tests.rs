@@ -14,7 +14,7 @@ fn class_key(name: &str) -> ClassKey {
         name: name.to_owned(),
         architecture: "sm_90".to_owned(),
         compute_units: 132,
-        memory_gib: 140,
+        memory_gib: Some(140),
         memory_clock_khz: None,
         power_limit_mw: Some(700_000),
         partition_mode: None,

@@ -73,7 +73,9 @@ impl Nvrtc {
             }
         }
         let reason = first_reason.unwrap_or_else(|| format!("CUDA {driver_major} is older than CUDA {OLDEST_MAJOR}"));
-        let advice = format!("install it (`pip install nvidia-cuda-nvrtc-cu12`), or name its file in {PATH_VARIABLE}");
+        // From CUDA 13 on the package has no suffix.
+        let package = if driver_major >= 13 { "nvidia-cuda-nvrtc" } else { "nvidia-cuda-nvrtc-cu12" };
+        let advice = format!("install it (`pip install {package}`), and name its file in {PATH_VARIABLE}");
         Err(DeviceError::Library { library: "libnvrtc".to_owned(), reason: format!("{reason}; {advice}") })
     }
 
