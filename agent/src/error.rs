@@ -16,7 +16,7 @@ pub enum AgentError {
         folder: PathBuf,
     },
     /// The data folder cannot be used.
-    #[error("the data folder {} cannot be used: {source}. Let this user write to it, or name another", .folder.display())]
+    #[error("the data folder {} cannot be used: {source}. It must be a folder that this user may write to: name another, or mend it", .folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,

@@ -43,7 +43,8 @@ pub(crate) async fn connect(url: &str, wait: Duration) -> Result<Control, Failur
                 return Ok(ControlClient::with_interceptor(channel, auth).max_decoding_message_size(ANSWER_BYTES_MAX));
             }
             Err(error) if started.elapsed() + pause > wait => {
-                let context = format!("no coordinator answers at {url} (waited {} s)", wait.as_secs());
+                let context =
+                    format!("no coordinator answers at {url} (tried for {:.1} s)", started.elapsed().as_secs_f64());
                 return Err(Failure::new(Kind::Network, anyhow::Error::new(error).context(context)));
             }
             Err(_) => {

@@ -32,7 +32,7 @@ pub enum CoordinatorError {
         lease: Duration,
     },
     /// Another coordinator works on the folder.
-    #[error("the data folder {} is in use by another coordinator; stop that one, or choose another folder", folder.display())]
+    #[error("the data folder {} is in use by another fleetcal process (a coordinator or a calibrate); stop that one, or choose another folder", folder.display())]
     FolderInUse {
         /// The folder.
         folder: PathBuf,
@@ -131,6 +131,12 @@ pub enum FolderError {
         /// What is needed.
         needed_bytes: u64,
     },
+    /// A file where a folder should be.
+    #[error("{} is a file, not a folder; choose another data folder", path.display())]
+    NotAFolder {
+        /// The path.
+        path: PathBuf,
+    },
     /// Anything else.
     #[error("cannot use {}: {source}", path.display())]
     Other {
@@ -151,6 +157,8 @@ impl FolderError {
             Self::Unwritable { path, source }
         } else if matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
             Self::Full { path, source }
+        } else if matches!(kind, ErrorKind::AlreadyExists | ErrorKind::NotADirectory) {
+            Self::NotAFolder { path }
         } else {
             Self::Other { path, source }
         }

@@ -45,7 +45,9 @@ impl Default for Options {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum NotIdentified {
     /// No row feeds it.
-    #[error("no row feeds it: {rejected} were rejected, see the rejected rows")]
+    #[error(
+        "no row measured for it passed: {rejected} were rejected, and solutions that were only screened feed nothing"
+    )]
     NoRows {
         /// Rows measured for it, and rejected.
         rejected: usize,

@@ -83,7 +83,7 @@ fn data_folders_that_cannot_be_used_are_named() {
     let file = data.path().join("file");
     std::fs::write(&file, "not a folder").expect("a file can be written");
     let path = file.display().to_string();
-    refused(&["calibrate", "--data", &path], 5, &[&path]);
+    refused(&["calibrate", "--data", &path], 5, &[&path, "not a folder"]);
     // Root may write anywhere; what it may not is a folder of /proc.
     refused(&["coordinator", "--listen", "127.0.0.1:0", "--data", "/proc/fleetcal"], 5, &["/proc/fleetcal"]);
     let locked = data.path().join("locked");

@@ -27,7 +27,7 @@ pub(super) fn boolean(value: &DeValue<'_>) -> Result<bool, PlanProblem> {
 pub(super) fn whole(value: &DeValue<'_>) -> Result<u64, PlanProblem> {
     let number = value.as_integer().ok_or_else(|| wrong_type("a whole number", value))?;
     u64::from_str_radix(number.as_str(), number.radix())
-        .map_err(|_| bad_value(number, "it must be a whole number from 0 that fits in 64 bits"))
+        .map_err(|_| bad_value(number, "it must be a whole number, not negative, that fits in 64 bits"))
 }
 
 /// A whole number within bounds, both included.
