@@ -1,5 +1,6 @@
 //! What the harness needs of a device. A backend is only what differs; the loop stands above this trait.
 
+use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::{BufferSpec, Launch};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::point::{Dtype, Point, Solution};
@@ -90,6 +91,28 @@ pub struct RawSample {
     pub ns: u64,
 }
 
+/// What one call of [`Device::time`] is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Series {
+    /// Timed intervals.
+    pub intervals: u64,
+    /// Launches of each interval, one after the other; at least one.
+    pub launches: u64,
+    /// Bytes written before each interval to flush caches, outside of it; none flushes nothing.
+    pub flush_bytes: Option<u64>,
+}
+
+/// Memory next to an allocation that no kernel can touch without being caught.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageGuard {
+    /// None: the allocation may be part of a larger one.
+    None,
+    /// The byte before its first is not mapped.
+    Front,
+    /// The byte behind its last is not mapped.
+    Back,
+}
+
 /// A stretch of device memory that holds one array.
 #[derive(Debug)]
 pub struct Array<'a, Buffer> {
@@ -133,23 +156,24 @@ pub trait Device {
     /// before it returns, so that no launch loads lazily.
     fn prepare(&mut self, work: &[(Point, Solution)]) -> Vec<Result<Prepared<Self::Program>, DeviceError>>;
 
-    /// Allocates.
+    /// Allocates. With a page guard, the first byte (front) or the end (back) of what is handed out lies at the border of
+    /// mapped memory, to the byte.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`].
-    fn allocate(&mut self, bytes: u64) -> Result<Self::Buffer, DeviceError>;
+    /// [`DeviceError::OutOfMemory`]; [`DeviceError::Launch`] where the backend has no page guards.
+    fn allocate(&mut self, bytes: u64, guard: PageGuard) -> Result<Self::Buffer, DeviceError>;
 
-    /// Fills an array with [`fleetcal_kernels::data::random_element`] of the seed.
+    /// Fills an array with input data, rounded to its number format.
     ///
     /// # Errors
     /// [`DeviceError::Launch`] or [`DeviceError::Lost`].
-    fn fill_random(&mut self, array: &Array<'_, Self::Buffer>, seed: u64) -> Result<(), DeviceError>;
+    fn fill(&mut self, array: &Array<'_, Self::Buffer>, data: &InputData) -> Result<(), DeviceError>;
 
-    /// Fills an array with quiet NaN (integers: the largest value), so that an element never written shows.
+    /// Sets every element of an array to the same bits, those of its number format's width.
     ///
     /// # Errors
     /// [`DeviceError::Launch`] or [`DeviceError::Lost`].
-    fn poison(&mut self, array: &Array<'_, Self::Buffer>) -> Result<(), DeviceError>;
+    fn set(&mut self, array: &Array<'_, Self::Buffer>, bits: u64) -> Result<(), DeviceError>;
 
     /// Reads elements 0, `stride`, 2·`stride`, … below the array's length, widened to `f64`.
     ///
@@ -167,8 +191,7 @@ pub trait Device {
         arrays: &[Array<'_, Self::Buffer>],
     ) -> Result<(), DeviceError>;
 
-    /// Times `count` launches, one interval each, flushing caches outside the interval where `flush_bytes` is set.
-    /// Nothing else happens inside an interval.
+    /// Times launches. Nothing but them happens inside an interval, and a sample is the time of all launches of one.
     ///
     /// # Errors
     /// [`DeviceError::Launch`] or [`DeviceError::Lost`].
@@ -176,19 +199,32 @@ pub trait Device {
         &mut self,
         prepared: &Prepared<Self::Program>,
         arrays: &[Array<'_, Self::Buffer>],
-        count: u64,
-        flush_bytes: Option<u64>,
+        series: Series,
     ) -> Result<Vec<RawSample>, DeviceError>;
 }
 
-/// The bit pattern of poison for a number format, as bytes of one element.
-pub fn poison_pattern(dtype: Dtype) -> Vec<u8> {
+/// Bits of a quiet NaN of a number format; of the largest value, where it has none.
+pub fn nan_bits(dtype: Dtype) -> u64 {
     match dtype {
-        Dtype::F64 => f64::NAN.to_le_bytes().to_vec(),
-        Dtype::F32 | Dtype::Tf32 => f32::NAN.to_le_bytes().to_vec(),
-        Dtype::F16 => 0x7e00_u16.to_le_bytes().to_vec(),
-        Dtype::Bf16 => 0x7fc0_u16.to_le_bytes().to_vec(),
-        Dtype::I32 => i32::MAX.to_le_bytes().to_vec(),
-        Dtype::I8 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2 => vec![0x7f],
+        Dtype::F64 => f64::NAN.to_bits(),
+        Dtype::F32 | Dtype::Tf32 => u64::from(f32::NAN.to_bits()),
+        Dtype::F16 => 0x7e00,
+        Dtype::Bf16 => 0x7fc0,
+        Dtype::I32 => 0x7fff_ffff,
+        Dtype::I8 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2 => 0x7f,
+    }
+}
+
+/// Bits of infinity of a number format; of the smallest value, or of the largest number, where it has none.
+pub fn infinity_bits(dtype: Dtype) -> u64 {
+    match dtype {
+        Dtype::F64 => f64::INFINITY.to_bits(),
+        Dtype::F32 | Dtype::Tf32 => u64::from(f32::INFINITY.to_bits()),
+        Dtype::F16 => 0x7c00,
+        Dtype::Bf16 => 0x7f80,
+        Dtype::I32 => 0x8000_0000,
+        Dtype::I8 => 0x80,
+        Dtype::Fp8E4m3 => 0x7e,
+        Dtype::Fp8E5m2 => 0x7c,
     }
 }

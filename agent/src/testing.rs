@@ -6,9 +6,10 @@ use std::time::Duration;
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::id::{AgentId, ClassId, DeviceId, RowId, RunId, TaskId};
 use fleetcal_model::point::{Dtype, Sweep};
+use fleetcal_model::policy::BoundsCheck;
 use fleetcal_model::row::{
     Conditions, Counts, DeviceColumns, FlushMode, Identity, IntervalMethod, Origin, Outcome, Role, Row, Sample, Status,
-    StopReason, Timing, Work,
+    StopReason, Timing, TimingMode, Work,
 };
 use fleetcal_proto::convert::Lease;
 use tokio::sync::mpsc;
@@ -109,6 +110,7 @@ pub(crate) fn template(lease: &Lease, solution: &str) -> Row {
             status: Status::Passed,
             reason: None,
             validated_elements: 1,
+            bounds_check: BoundsCheck::None,
             max_error: None,
             max_error_index: None,
             predicted_score_ns: None,
@@ -180,6 +182,7 @@ fn timing() -> Timing {
         rounds_planned: 3,
         rounds_done: 0,
         warmups: 1,
+        timing_mode: TimingMode::Single,
         enqueues_per_sample: 1,
         flush_mode: FlushMode::Warm,
         flush_bytes: 0,
@@ -191,5 +194,9 @@ fn timing() -> Timing {
         interval_low_ns: None,
         interval_high_ns: None,
         interval_method: IntervalMethod::TooFewRounds,
+        interval_target: None,
+        converged: None,
+        bimodal: None,
+        samples_discarded: 0,
     }
 }

@@ -11,10 +11,12 @@ use std::collections::BTreeSet;
 
 use fleetcal_agent::device::discovery::{self, DeviceVisitor};
 use fleetcal_agent::device::sim::SimSpec;
-use fleetcal_agent::device::{Array, Device, DeviceError};
+use fleetcal_agent::device::{Array, Device, DeviceError, PageGuard, Series, nan_bits};
+use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::{BufferRole, BufferSpec, data, family};
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::point::{Dtype, Point, Sweep};
+use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::Origin;
 
 const ELEMENTS: u64 = 1 << 18;
@@ -78,24 +80,30 @@ fn identity_and_instrument(device: &mut impl Device) {
 }
 
 fn spec(role: BufferRole, dtype: Dtype) -> BufferSpec {
-    BufferSpec { name: "a", role, dtype, elements: ELEMENTS }
+    BufferSpec { name: "a", role, dtype, elements: ELEMENTS, rows: None }
+}
+
+/// Random input data of a seed for an array.
+fn random<Buffer>(array: &Array<'_, Buffer>, seed: u64) -> InputData {
+    let BufferSpec { dtype, elements, .. } = array.spec;
+    InputData { pattern: DataPattern::Random, seed, dtype, row_elements: elements }
 }
 
 fn data_is_what_the_host_computes<D: Device>(device: &mut D) {
     let bytes = OFFSET_BYTES + 8 * ELEMENTS;
-    let buffer = device.allocate(bytes).expect("a few megabytes are free");
+    let buffer = device.allocate(bytes, PageGuard::None).expect("a few megabytes are free");
     for dtype in [Dtype::F32, Dtype::F64] {
         let input =
             Array { buffer: &buffer, offset_bytes: OFFSET_BYTES, spec: spec(BufferRole::Input { seed: 5 }, dtype) };
         for seed in [5, u64::MAX] {
-            device.fill_random(&input, seed).expect("an array can be filled");
+            device.fill(&input, &random(&input, seed)).expect("an array can be filled");
             let expected: Vec<f64> = (0..ELEMENTS).map(|index| data::random_element(seed, index)).collect();
             assert_same(&device.gather(&input, 1).expect("it can be read"), &expected, &format!("{dtype} seed {seed}"));
             let strided: Vec<f64> = expected.iter().step_by(1009).copied().collect();
             assert_same(&device.gather(&input, 1009).expect("it can be read"), &strided, &format!("{dtype} by 1009"));
         }
         let output = Array { buffer: &buffer, offset_bytes: OFFSET_BYTES, spec: spec(BufferRole::Output, dtype) };
-        device.poison(&output).expect("an array can be poisoned");
+        device.set(&output, nan_bits(output.spec.dtype)).expect("an array can be poisoned");
         let poisoned = device.gather(&output, 1).expect("it can be read");
         let clean = poisoned.iter().position(|value| !value.is_nan());
         assert_eq!(clean, None, "poison of {dtype} left an element alone");
@@ -113,14 +121,14 @@ fn memory_is_accounted_for(device: &mut impl Device) {
     let total = device.facts().memory_bytes;
     assert!(free > 0 && free <= total, "{free} of {total} bytes are free");
     for wanted in [total.saturating_mul(2), u64::MAX] {
-        match device.allocate(wanted) {
+        match device.allocate(wanted, PageGuard::None) {
             Err(DeviceError::OutOfMemory { wanted_bytes, .. }) => assert_eq!(wanted_bytes, wanted),
             Err(other) => panic!("{wanted} bytes must be out of memory, and are: {other}"),
             Ok(_) => panic!("{wanted} bytes of {total} were allocated"),
         }
     }
     for round in 0..16 {
-        let held = device.allocate(free / 4).map(drop);
+        let held = device.allocate(free / 4, PageGuard::None).map(drop);
         assert_eq!(held, Ok(()), "allocation {round} of a quarter: dropped buffers must be freed");
     }
 }
@@ -156,8 +164,10 @@ fn check_solution<D: Device>(
 ) {
     let family = family(point.sweep).expect("it had kernels before");
     let specs = family.buffers(point);
-    let buffers: Vec<D::Buffer> =
-        specs.iter().map(|spec| device.allocate(OFFSET_BYTES + spec.bytes()).expect("megabytes are free")).collect();
+    let buffers: Vec<D::Buffer> = specs
+        .iter()
+        .map(|spec| device.allocate(OFFSET_BYTES + spec.bytes(), PageGuard::None).expect("megabytes are free"))
+        .collect();
     let arrays: Vec<Array<'_, D::Buffer>> = specs
         .iter()
         .zip(&buffers)
@@ -167,12 +177,14 @@ fn check_solution<D: Device>(
     for timed in [false, true] {
         for array in &arrays {
             match array.spec.role {
-                BufferRole::Input { seed } => device.fill_random(array, seed).expect("it can be filled"),
-                BufferRole::Output => device.poison(array).expect("it can be poisoned"),
+                BufferRole::Input { seed } => device.fill(array, &random(array, seed)).expect("it can be filled"),
+                BufferRole::Output => device.set(array, nan_bits(array.spec.dtype)).expect("it can be poisoned"),
             }
         }
         if timed {
-            let samples = device.time(prepared, &arrays, 3, Some(1 << 22)).expect("it can be timed");
+            let samples = device
+                .time(prepared, &arrays, Series { intervals: 3, launches: 1, flush_bytes: Some(1 << 22) })
+                .expect("it can be timed");
             assert_eq!(samples.len(), 3, "{point} {solution}");
             assert!(samples.iter().all(|sample| sample.ns > 0), "{point} {solution}: {samples:?}");
             let ordered = samples.windows(2).all(|pair| pair[0].start_ns + pair[0].ns <= pair[1].start_ns);
@@ -183,7 +195,7 @@ fn check_solution<D: Device>(
         for (index, array) in arrays.iter().enumerate().filter(|(_, array)| array.spec.role == BufferRole::Output) {
             let found = device.gather(array, 1).expect("it can be read");
             let wrong = found.iter().zip(0..).find(|(value, element)| {
-                let expected = family.reference(point, index, *element);
+                let expected = family.reference(point, DataPattern::Random, index, *element);
                 let error = (*value - expected.value).abs();
                 error.is_nan() || error > expected.relative_tolerance * expected.value.abs()
             });

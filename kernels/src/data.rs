@@ -1,4 +1,7 @@
-//! Input data: random, seeded, and computable for any element alone, on the host and on the device alike.
+//! Input data: seeded, and computable for any element alone, on the host and on the device alike.
+
+use fleetcal_model::point::Dtype;
+use fleetcal_model::policy::DataPattern;
 
 /// Element `index` of the random array with `seed`: a multiple of 2^-24 in [−0.5, 0.5), exact in `f32` and `f64`.
 ///
@@ -10,6 +13,46 @@ pub fn random_element(seed: u64, index: u64) -> f64 {
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^= bits >> 31;
     (bits >> 40) as f64 / 16_777_216.0 - 0.5
+}
+
+/// Elements after which a serial array begins again: whole numbers up to 2048 are exact even in binary16.
+const SERIAL_PERIOD: u64 = 2048;
+
+/// Elements of one period of a trigonometric array.
+pub const TRIGONOMETRIC_PERIOD: u64 = 1024;
+
+/// What an input array holds: every element is a pure function of this and of its index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputData {
+    /// The pattern.
+    pub pattern: DataPattern,
+    /// Seed of the array: arrays of one point differ by it.
+    pub seed: u64,
+    /// Number format, which decides what is denormal.
+    pub dtype: Dtype,
+    /// Elements of a row, for patterns that know rows: the whole array, where it is one row.
+    pub row_elements: u64,
+}
+
+impl InputData {
+    /// Element `index`, before it is rounded to the number format.
+    pub fn element(&self, index: u64) -> f64 {
+        let row_elements = self.row_elements.max(1);
+        match self.pattern {
+            DataPattern::Random => random_element(self.seed, index),
+            DataPattern::Constant => 0.5,
+            DataPattern::Serial => (index % SERIAL_PERIOD) as f64,
+            DataPattern::Identity => f64::from(index / row_elements == index % row_elements),
+            DataPattern::Trigonometric => {
+                let phase = index.wrapping_add(self.seed) % TRIGONOMETRIC_PERIOD;
+                libm::sin(phase as f64 / TRIGONOMETRIC_PERIOD as f64 * std::f64::consts::TAU)
+            }
+            DataPattern::Dimension => (index / row_elements % SERIAL_PERIOD) as f64,
+            DataPattern::NotANumber => f64::NAN,
+            DataPattern::Infinity => f64::INFINITY,
+            DataPattern::Denormal => self.dtype.smallest_normal().map_or(1.0, |normal| normal / 2.0),
+        }
+    }
 }
 
 /// The next prime at or above `at_least`: the stride of sampled validation, so that no power-of-two pattern in a

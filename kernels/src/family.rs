@@ -4,7 +4,10 @@
 
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
+use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::Counts;
+
+use crate::data::InputData;
 
 /// A point that a family cannot measure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,13 +57,23 @@ pub enum PointError {
 /// What a buffer of a launch is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BufferRole {
-    /// Filled with random data of this seed before the rounds; read by the kernel.
+    /// Filled with data of this seed before the rounds; read by the kernel.
     Input {
-        /// Seed of [`crate::data`].
+        /// Seed of [`crate::data::InputData`].
         seed: u64,
     },
     /// Poisoned before each solution; written by the kernel.
     Output,
+}
+
+/// Rows of an array with gaps between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rows {
+    /// Elements of one row that are used.
+    pub elements: u64,
+    /// Elements from the start of a row to the start of the next: those beyond `elements` belong to nobody, and a right
+    /// kernel neither reads nor writes them.
+    pub pitch_elements: u64,
 }
 
 /// One array of a point.
@@ -72,14 +85,23 @@ pub struct BufferSpec {
     pub role: BufferRole,
     /// Its number format.
     pub dtype: Dtype,
-    /// Its length, elements.
+    /// Its length, elements, gaps between rows included.
     pub elements: u64,
+    /// Its rows; none where it is one row without gaps.
+    pub rows: Option<Rows>,
 }
 
 impl BufferSpec {
     /// Its size, bytes.
     pub fn bytes(&self) -> u64 {
         self.elements.saturating_mul(self.dtype.bytes())
+    }
+
+    /// What it holds under a pattern; none for an output.
+    pub fn input(&self, pattern: DataPattern) -> Option<InputData> {
+        let BufferRole::Input { seed } = self.role else { return None };
+        let row_elements = self.rows.map_or(self.elements, |rows| rows.pitch_elements);
+        Some(InputData { pattern, seed, dtype: self.dtype, row_elements })
     }
 }
 
@@ -153,9 +175,9 @@ pub trait Family: Sync {
     /// How to launch a solution on a device with that many compute units.
     fn launch(&self, point: &Point, solution: &Solution, device: &DeviceFacts) -> Launch;
 
-    /// The right value of one element of one output buffer, in the arithmetic of the point's number format, and the
-    /// relative error that a right kernel may show. `buffer` indexes [`Family::buffers`].
-    fn reference(&self, point: &Point, buffer: usize, element: u64) -> Expected;
+    /// The right value of one element of one output buffer, in the arithmetic of the point's number format, where inputs
+    /// hold this pattern, and the error that a right kernel may show. `buffer` indexes [`Family::buffers`].
+    fn reference(&self, point: &Point, pattern: DataPattern, buffer: usize, element: u64) -> Expected;
 }
 
 /// A right value, and how near to it is right enough.

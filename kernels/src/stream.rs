@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
+use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::{Counts, LaunchContext};
 
-use crate::data::random_element;
+use crate::data::InputData;
 use crate::family::{Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError};
 use crate::parameter;
 
@@ -73,7 +74,7 @@ impl Family for Stream {
     /// once for all four kernels, and no output falls on an input.
     fn buffers(&self, point: &Point) -> Vec<BufferSpec> {
         let (output, inputs) = arrays(&point.kernel);
-        let spec = |name, role| BufferSpec { name, role, dtype: point.dtype, elements: elements(point) };
+        let spec = |name, role| BufferSpec { name, role, dtype: point.dtype, elements: elements(point), rows: None };
         let inputs = inputs.iter().zip(1..).map(|(name, seed)| spec(*name, BufferRole::Input { seed }));
         std::iter::once(spec(output, BufferRole::Output)).chain(inputs).collect()
     }
@@ -139,20 +140,27 @@ impl Family for Stream {
 
     /// Exact: 0.5 is a power of two, so the product is exact, a fused multiply-add rounds like two operations, and every
     /// IEEE machine gives the same bits.
-    fn reference(&self, point: &Point, _buffer: usize, element: u64) -> Expected {
-        let first = random_element(1, element);
-        let second = random_element(2, element);
+    fn reference(&self, point: &Point, pattern: DataPattern, _buffer: usize, element: u64) -> Expected {
+        let input = |seed| {
+            let data = InputData { pattern, seed, dtype: point.dtype, row_elements: elements(point) };
+            rounded(data.element(element), point.dtype)
+        };
+        let (first, second) = (input(1), input(2));
         let exact = match point.kernel.as_str() {
             SCALE => 0.5 * first,
             ADD => first + second,
             TRIAD => first + 0.5 * second,
             _ => first,
         };
-        // Inputs are multiples of 2^-24 below 1, so the line above is exact in f64, and rounding it once to f32 is what
-        // f32 arithmetic does.
-        let value = if point.dtype == Dtype::F32 { f64::from(exact as f32) } else { exact };
-        Expected { value, relative_tolerance: 0.0 }
+        // The sum of two numbers of binary32 is exact in binary64, or rounds there so that rounding again gives what f32
+        // arithmetic gives (Figueroa: When is double rounding innocuous?, SIGNUM Newsletter 1995).
+        Expected { value: rounded(exact, point.dtype), relative_tolerance: 0.0 }
     }
+}
+
+/// A value as an array of the number format holds it.
+fn rounded(value: f64, dtype: Dtype) -> f64 {
+    if dtype == Dtype::F32 { f64::from(value as f32) } else { value }
 }
 
 /// The array written and the arrays read, in the order of the formula.

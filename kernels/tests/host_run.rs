@@ -15,6 +15,7 @@ use fleetcal_kernels::{Argument, Family, program_defines, stream, support};
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::id::DeviceId;
 use fleetcal_model::point::{Dtype, Point, Sweep};
+use fleetcal_model::policy::DataPattern;
 
 const COMPAT: &str = include_str!("../gpu/compat.h");
 const PRELUDE: &str = include_str!("host/prelude.h");
@@ -42,7 +43,8 @@ fn check(kernel: &str, dtype: Dtype) {
     let point = Point { sweep: Sweep::Stream, kernel: kernel.to_owned(), dtype, sizes };
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("program.cpp"), program(&point)).expect("the program can be written");
-    let expected = (0..ELEMENTS).flat_map(|index| bytes(dtype, stream::Stream.reference(&point, 0, index).value));
+    let expected = (0..ELEMENTS)
+        .flat_map(|index| bytes(dtype, stream::Stream.reference(&point, DataPattern::Random, 0, index).value));
     fs::write(folder.path().join("expected"), expected.collect::<Vec<u8>>()).expect("results can be written");
 
     run(folder.path(), Command::new("c++").args(["-std=c++17", "-O1", "-w", "-o", "program", "program.cpp"]), &point);

@@ -19,4 +19,5 @@ pub mod row;
 pub mod statistics;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod throttle;
 pub mod units;

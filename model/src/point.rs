@@ -120,6 +120,18 @@ impl Dtype {
             Self::I8 | Self::Fp8E4m3 | Self::Fp8E5m2 => 1,
         }
     }
+
+    /// The smallest number with full precision; none for integers.
+    pub const fn smallest_normal(self) -> Option<f64> {
+        match self {
+            Self::F64 => Some(f64::MIN_POSITIVE),
+            // TensorFloat-32 and bfloat16 have the exponent of binary32.
+            Self::F32 | Self::Tf32 | Self::Bf16 => Some(f32::MIN_POSITIVE as f64),
+            Self::F16 | Self::Fp8E5m2 => Some(1.0 / 16_384.0),
+            Self::Fp8E4m3 => Some(1.0 / 64.0),
+            Self::I8 | Self::I32 => None,
+        }
+    }
 }
 
 /// One set of parameters of a sweep: which kernel, on which number format, at which sizes.

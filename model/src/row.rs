@@ -9,10 +9,15 @@ use std::collections::BTreeMap;
 use crate::device::ClassKey;
 use crate::id::{AgentId, ClassId, DeviceId, RowId, RunId, TaskId};
 use crate::point::{Dtype, Sweep};
+use crate::policy::BoundsCheck;
 
+mod conditions;
+mod timing;
 mod vocabulary;
 
-pub use vocabulary::{FlushMode, IntervalMethod, Origin, Role, Status, StopReason};
+pub use conditions::Conditions;
+pub use timing::{Round, Sample, Timing};
+pub use vocabulary::{FlushMode, IntervalMethod, Origin, Role, Status, StopReason, TimingMode};
 
 /// Version of the row schema. 0 until every sweep exists.
 pub const ROW_SCHEMA_VERSION: u64 = 0;
@@ -212,119 +217,6 @@ impl Counts {
     }
 }
 
-/// One timed interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Sample {
-    /// Duration of the interval, nanoseconds, over all its launches.
-    pub ns: u64,
-    /// The round it belongs to; 0 is the screening round.
-    pub round: u64,
-    /// Start, nanoseconds since the task began.
-    pub start_ns: u64,
-    /// Whether it counts.
-    pub accepted: bool,
-    /// Throttle reasons active meanwhile; none where nobody looked.
-    pub throttle_bits: Option<u64>,
-    /// Core clock meanwhile, kHz.
-    pub clock_khz: Option<u64>,
-}
-
-/// One visit, as it enters a row.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Round {
-    /// Number of the round; 0 is the screening round.
-    pub round: u64,
-    /// Position of this visit within its round, from 0.
-    pub order: u64,
-    /// Offset of the buffers within their allocations, bytes.
-    pub buffer_offset_bytes: u64,
-    /// Median of the accepted samples, nanoseconds a launch.
-    pub median_ns: f64,
-    /// Median absolute deviation from it, nanoseconds a launch.
-    pub mad_ns: f64,
-    /// Accepted samples.
-    pub samples: u64,
-    /// Why it ended.
-    pub stop_reason: StopReason,
-}
-
-/// Group `timing`.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Timing {
-    /// Every sample of every round.
-    pub samples: Vec<Sample>,
-    /// Every visit.
-    pub rounds: Vec<Round>,
-    /// Rounds asked for.
-    pub rounds_planned: u64,
-    /// Rounds measured.
-    pub rounds_done: u64,
-    /// Launches before the timed ones of a visit, as the loop asked for them; the load that settles a device before a
-    /// round's first visit comes on top.
-    pub warmups: u64,
-    /// Launches within one timed interval.
-    pub enqueues_per_sample: u64,
-    /// What was done about caches.
-    pub flush_mode: FlushMode,
-    /// Bytes written to flush them.
-    pub flush_bytes: u64,
-    /// The clock: `cuda_event`, `hip_event`, `monotonic`, `sim`.
-    pub clock_source: String,
-    /// Its resolution, nanoseconds.
-    pub clock_resolution_ns: Option<f64>,
-    /// An empty interval on it, nanoseconds. Stored, never subtracted.
-    pub clock_overhead_ns: Option<f64>,
-    /// An empty launch, nanoseconds.
-    pub empty_launch_ns: Option<f64>,
-    /// The row's estimate: median of its rounds' medians, nanoseconds a launch.
-    pub estimate_ns: Option<f64>,
-    /// Lower end of its 95% interval, nanoseconds.
-    pub interval_low_ns: Option<f64>,
-    /// Upper end.
-    pub interval_high_ns: Option<f64>,
-    /// How the interval was computed, or why there is none.
-    pub interval_method: IntervalMethod,
-}
-
-/// Group `conditions`: the state of the device and its host during the row's samples.
-#[derive(Debug, Clone, PartialEq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Conditions {
-    /// Core clock, median, kHz.
-    pub core_clock_khz: Option<u64>,
-    /// Memory clock, median, kHz.
-    pub memory_clock_khz: Option<u64>,
-    /// Power, median, milliwatts.
-    pub power_mw: Option<u64>,
-    /// Temperature of the die, largest, millidegrees Celsius.
-    pub temperature_mc: Option<i64>,
-    /// Temperature of the hottest spot, largest.
-    pub hot_spot_mc: Option<i64>,
-    /// Temperature of the memory, largest.
-    pub memory_temperature_mc: Option<i64>,
-    /// Throttle reasons seen, as bits of the vendor.
-    pub throttle_reasons: Option<u64>,
-    /// Corrected memory errors counted meanwhile.
-    pub ecc_corrected: Option<u64>,
-    /// Uncorrected memory errors counted meanwhile.
-    pub ecc_uncorrected: Option<u64>,
-    /// Whether other devices of the node were busy: `alone` or `node_full`.
-    pub neighbours: Option<String>,
-    /// `burst` or `sustained`.
-    pub load: Option<String>,
-    /// Devices of the node measured at the same time, this one not counted.
-    pub co_running_devices: Option<u64>,
-    /// Foreign processes on the device; unknown where they cannot be seen.
-    pub foreign_processes: Option<u64>,
-    /// Readings of the monitor that overlap the samples; 0 means telemetry says nothing.
-    pub monitor_samples: u64,
-    /// Load average of the host over a minute.
-    pub host_load: Option<f64>,
-}
-
 /// Group `outcome`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -335,6 +227,8 @@ pub struct Outcome {
     pub reason: Option<String>,
     /// Elements compared with the reference.
     pub validated_elements: u64,
+    /// How accesses outside of arrays were looked for.
+    pub bounds_check: BoundsCheck,
     /// Largest relative error seen.
     pub max_error: Option<f64>,
     /// Element of the largest error.

@@ -6,9 +6,10 @@ use crate::device::DeviceFacts;
 use crate::estimate::finish;
 use crate::id::{AgentId, ClassId, DeviceId, RowId, RunId, TaskId};
 use crate::point::{Dtype, Sweep};
+use crate::policy::BoundsCheck;
 use crate::row::{
     Conditions, Counts, DeviceColumns, FlushMode, Identity, IntervalMethod, Origin, Outcome, Role, Round, Row, Status,
-    StopReason, Timing, Work,
+    StopReason, Timing, TimingMode, Work,
 };
 
 /// Knuth's MMIX linear congruential generator: seeded, and the same everywhere.
@@ -105,6 +106,7 @@ impl RowSpec {
                 status: Status::Passed,
                 reason: None,
                 validated_elements: self.elements,
+                bounds_check: BoundsCheck::None,
                 max_error: Some(0.0),
                 max_error_index: Some(0),
                 predicted_score_ns: None,
@@ -236,6 +238,7 @@ fn timing(rounds_ns: &[f64]) -> Timing {
         rounds,
         rounds_done: 0,
         warmups: 1,
+        timing_mode: TimingMode::Single,
         enqueues_per_sample: 1,
         flush_mode: FlushMode::Oversized,
         flush_bytes: 0,
@@ -247,6 +250,10 @@ fn timing(rounds_ns: &[f64]) -> Timing {
         interval_low_ns: None,
         interval_high_ns: None,
         interval_method: IntervalMethod::TooFewRounds,
+        interval_target: None,
+        converged: None,
+        bimodal: None,
+        samples_discarded: 0,
     };
     finish(&mut timing, Role::Fit);
     timing

@@ -2,9 +2,10 @@
 
 use fleetcal_model::id::{AgentId, ClassId, DeviceId, RowId, RunId, TaskId};
 use fleetcal_model::point::{Dtype, Sweep};
+use fleetcal_model::policy::BoundsCheck;
 use fleetcal_model::row::{
     Conditions, Counts, DeviceColumns, FlushMode, Identity, IntervalMethod, LaunchContext, Origin, Outcome, Role,
-    Round, Row, Sample, Status, StopReason, Timing, Work,
+    Round, Row, Sample, Status, StopReason, Timing, TimingMode, Work,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -203,18 +204,22 @@ fn round() -> impl Strategy<Value = Round> {
 }
 
 fn timing() -> impl Strategy<Value = Timing> {
-    let members = (select(FlushMode::ALL), select(IntervalMethod::ALL));
-    let reals = proptest::array::uniform6(maybe_real());
-    (vec(sample(), 0..6), vec(round(), 0..4), any::<[u64; 5]>(), members, text(), reals).prop_map(
-        |(samples, rounds, wholes, (flush_mode, interval_method), clock_source, reals)| {
-            let [rounds_planned, rounds_done, warmups, enqueues_per_sample, flush_bytes] = wholes;
-            let [clock_resolution_ns, clock_overhead_ns, empty_launch_ns, estimate_ns, low, high] = reals;
+    let members = (select(FlushMode::ALL), select(IntervalMethod::ALL), select(TimingMode::ALL));
+    let reals = proptest::array::uniform7(maybe_real());
+    let flags = any::<[Option<bool>; 2]>();
+    (vec(sample(), 0..6), vec(round(), 0..4), any::<[u64; 6]>(), members, text(), reals, flags).prop_map(
+        |(samples, rounds, wholes, (flush_mode, interval_method, timing_mode), clock_source, reals, flags)| {
+            let [rounds_planned, rounds_done, warmups, enqueues_per_sample, flush_bytes, samples_discarded] = wholes;
+            let [clock_resolution_ns, clock_overhead_ns, empty_launch_ns, estimate_ns, low, high, interval_target] =
+                reals;
+            let [converged, bimodal] = flags;
             Timing {
                 samples,
                 rounds,
                 rounds_planned,
                 rounds_done,
                 warmups,
+                timing_mode,
                 enqueues_per_sample,
                 flush_mode,
                 flush_bytes,
@@ -226,17 +231,22 @@ fn timing() -> impl Strategy<Value = Timing> {
                 interval_low_ns: low,
                 interval_high_ns: high,
                 interval_method,
+                interval_target,
+                converged,
+                bimodal,
+                samples_discarded,
             }
         },
     )
 }
 
 fn conditions() -> impl Strategy<Value = Conditions> {
-    let wholes = proptest::array::uniform8(maybe_whole());
+    let wholes = proptest::array::uniform10(maybe_whole());
     let signed = any::<[Option<i64>; 3]>();
-    (wholes, signed, maybe_text(), maybe_text(), any::<u64>(), maybe_real()).prop_map(
-        |(wholes, signed, neighbours, load, monitor_samples, host_load)| {
-            let [core, memory, power, reasons, corrected, uncorrected, co_running, foreign] = wholes;
+    let texts = proptest::array::uniform3(maybe_text());
+    (wholes, signed, texts, any::<u64>(), maybe_real(), maybe_real()).prop_map(
+        |(wholes, signed, [neighbours, load, monitor_source], monitor_samples, host_load, host_steal)| {
+            let [core, memory, power, reasons, corrected, uncorrected, co_running, foreign, fan, remapped] = wholes;
             let [temperature_mc, hot_spot_mc, memory_temperature_mc] = signed;
             Conditions {
                 core_clock_khz: core,
@@ -245,15 +255,19 @@ fn conditions() -> impl Strategy<Value = Conditions> {
                 temperature_mc,
                 hot_spot_mc,
                 memory_temperature_mc,
+                fan_percent: fan,
                 throttle_reasons: reasons,
                 ecc_corrected: corrected,
                 ecc_uncorrected: uncorrected,
+                rows_remapped: remapped,
                 neighbours,
                 load,
                 co_running_devices: co_running,
                 foreign_processes: foreign,
+                monitor_source,
                 monitor_samples,
                 host_load,
+                host_steal,
             }
         },
     )
@@ -261,14 +275,16 @@ fn conditions() -> impl Strategy<Value = Conditions> {
 
 fn outcome() -> impl Strategy<Value = Outcome> {
     let reals = proptest::array::uniform3(maybe_real());
-    (select(Status::ALL), maybe_text(), any::<[u64; 3]>(), reals, maybe_whole()).prop_map(
-        |(status, reason, wholes, reals, max_error_index)| {
+    let members = (select(Status::ALL), select(BoundsCheck::ALL));
+    (members, maybe_text(), any::<[u64; 3]>(), reals, maybe_whole()).prop_map(
+        |((status, bounds_check), reason, wholes, reals, max_error_index)| {
             let [validated_elements, started_utc_ns, ended_utc_ns] = wholes;
             let [max_error, predicted_score_ns, predicted_bound_ns] = reals;
             Outcome {
                 status,
                 reason,
                 validated_elements,
+                bounds_check,
                 max_error,
                 max_error_index,
                 predicted_score_ns,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::{family, parameter};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::id::DeviceId;
@@ -17,7 +18,7 @@ use self::memory::{Mapping, Promised, View};
 use self::pool::Pool;
 use self::stream::{Instructions, Kernel};
 use self::work::{Program, Task};
-use super::{Array, Device, DeviceError, Instrument, Prepared, RawSample};
+use super::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series};
 
 mod cgroup;
 mod facts;
@@ -152,7 +153,7 @@ impl CpuDevice {
             return Ok(Arc::clone(held));
         }
         self.flush = None;
-        let mapping = self.allocate(bytes)?.mapping;
+        let mapping = self.allocate(bytes, PageGuard::None)?.mapping;
         self.flush = Some(Arc::clone(&mapping));
         Ok(mapping)
     }
@@ -188,7 +189,10 @@ impl Device for CpuDevice {
         work.iter().map(|(point, solution)| self.prepare_one(point, solution)).collect()
     }
 
-    fn allocate(&mut self, bytes: u64) -> Result<CpuBuffer, DeviceError> {
+    fn allocate(&mut self, bytes: u64, guard: PageGuard) -> Result<CpuBuffer, DeviceError> {
+        if guard != PageGuard::None {
+            return Err(failed("allocating", "this backend has no page guards"));
+        }
         let free_bytes = self.memory_available_bytes()?;
         if bytes > free_bytes {
             return Err(DeviceError::OutOfMemory { wanted_bytes: bytes, free_bytes });
@@ -197,12 +201,12 @@ impl Device for CpuDevice {
         Ok(CpuBuffer { mapping, not_sync: PhantomData })
     }
 
-    fn fill_random(&mut self, array: &Array<'_, CpuBuffer>, seed: u64) -> Result<(), DeviceError> {
-        work::fill_random(&mut self.pool, self.instructions, array, seed)
+    fn fill(&mut self, array: &Array<'_, CpuBuffer>, data: &InputData) -> Result<(), DeviceError> {
+        work::fill(&mut self.pool, self.instructions, array, *data)
     }
 
-    fn poison(&mut self, array: &Array<'_, CpuBuffer>) -> Result<(), DeviceError> {
-        work::poison(&mut self.pool, array)
+    fn set(&mut self, array: &Array<'_, CpuBuffer>, bits: u64) -> Result<(), DeviceError> {
+        work::set_bits(&mut self.pool, array, bits)
     }
 
     fn gather(&mut self, array: &Array<'_, CpuBuffer>, stride: u64) -> Result<Vec<f64>, DeviceError> {
@@ -210,17 +214,17 @@ impl Device for CpuDevice {
     }
 
     fn run(&mut self, prepared: &Prepared<CpuProgram>, arrays: &[Array<'_, CpuBuffer>]) -> Result<(), DeviceError> {
-        self.time(prepared, arrays, 1, None).map(|_| ())
+        self.time(prepared, arrays, Series { intervals: 1, launches: 1, flush_bytes: None }).map(|_| ())
     }
 
     fn time(
         &mut self,
         prepared: &Prepared<CpuProgram>,
         arrays: &[Array<'_, CpuBuffer>],
-        count: u64,
-        flush_bytes: Option<u64>,
+        series: Series,
     ) -> Result<Vec<RawSample>, DeviceError> {
         let CpuProgram(program) = prepared.program;
+        let Series { intervals, launches, flush_bytes } = series;
         let task = Task::new(program, arrays)?;
         let flush = flush_bytes.map(|bytes| self.flush_memory(bytes)).transpose()?.map(|memory| View::words(&memory));
         let opened = self.opened;
@@ -229,12 +233,17 @@ impl Device for CpuDevice {
         // A flush takes every core: each has caches of its own.
         let team = if flush.is_some() { self.pool.size() } else { program.threads };
         self.pool.execute(team, move |member| {
-            for _ in 0..count {
+            for _ in 0..intervals {
                 if let Some(words) = &flush {
                     work::overwrite(words, member);
                 }
                 let start = member.meet(Instant::now)?;
-                task.run(member);
+                for launch in 0..launches {
+                    if launch > 0 {
+                        member.meet(|| ())?;
+                    }
+                    task.run(member);
+                }
                 let end = member.meet(Instant::now)?;
                 if let (Some(start), Some(end)) = (start, end) {
                     let sample = RawSample { start_ns: nanoseconds(start - opened), ns: nanoseconds(end - start) };

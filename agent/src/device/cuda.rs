@@ -7,18 +7,20 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
+use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::{Launch, family, support};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::id::DeviceId;
 use fleetcal_model::point::{Point, Solution};
+use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::Origin;
 
 use self::launch::Ready;
 use self::nvrtc::Nvrtc;
 use self::program::Programs;
 use self::support_kernels::SupportKernels;
-use self::timing::{Series, Timer};
-use super::{Array, Device, DeviceError, Instrument, Prepared, RawSample, poison_pattern};
+use self::timing::{Intervals, Timer};
+use super::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series};
 
 mod driver;
 mod facts;
@@ -121,6 +123,7 @@ impl CudaDevice {
         &self,
         body: Option<Ready<'_>>,
         count: u64,
+        launches: u64,
         flush: Option<(&Launch, u64)>,
     ) -> Result<Vec<RawSample>, DeviceError> {
         let lead = support::lead(LEAD_CYCLES.saturating_add(LEAD_CYCLES_PER_INTERVAL.saturating_mul(count.min(64))));
@@ -128,7 +131,7 @@ impl CudaDevice {
             .map(|(launch, address)| Ready::new(self.support.function(&launch.entry)?, launch, &[address]))
             .transpose()?;
         let lead = Ready::new(self.support.function(&lead.entry)?, &lead, &[])?;
-        self.timer.time(&self.stream, &Series { lead, flush, body, count })
+        self.timer.time(&self.stream, &Intervals { lead, flush, body, launches, count })
     }
 
     /// Address of a buffer of at least so many bytes, kept for the life of the device.
@@ -185,8 +188,8 @@ impl Device for CudaDevice {
     fn instrument(&mut self) -> Result<Instrument, DeviceError> {
         let empty = support::empty();
         let body = Ready::new(self.support.function(&empty.entry)?, &empty, &[])?;
-        let mut nothing = durations(&self.series(None, INSTRUMENT_INTERVALS, None)?);
-        let mut launches = durations(&self.series(Some(body), INSTRUMENT_INTERVALS, None)?);
+        let mut nothing = durations(&self.series(None, INSTRUMENT_INTERVALS, 1, None)?);
+        let mut launches = durations(&self.series(Some(body), INSTRUMENT_INTERVALS, 1, None)?);
         let (clock_overhead_ns, empty_launch_ns) = (median(&mut nothing), median(&mut launches));
         let mut seen = [nothing, launches].concat();
         seen.sort_unstable();
@@ -206,21 +209,28 @@ impl Device for CudaDevice {
         work.iter().map(|(point, solution)| self.prepare_one(point, solution)).collect()
     }
 
-    fn allocate(&mut self, bytes: u64) -> Result<CudaBuffer, DeviceError> {
-        memory::allocate(&self.context, bytes)
+    fn allocate(&mut self, bytes: u64, guard: PageGuard) -> Result<CudaBuffer, DeviceError> {
+        match guard {
+            PageGuard::None => memory::allocate(&self.context, bytes),
+            PageGuard::Front | PageGuard::Back => Err(DeviceError::Launch {
+                what: "allocating".to_owned(),
+                reason: "this backend has no page guards".to_owned(),
+            }),
+        }
     }
 
-    fn fill_random(&mut self, array: &Array<'_, CudaBuffer>, seed: u64) -> Result<(), DeviceError> {
+    fn fill(&mut self, array: &Array<'_, CudaBuffer>, data: &InputData) -> Result<(), DeviceError> {
         let spec = &array.spec;
-        let launch = support::fill_random(&self.facts, spec.dtype, spec.elements, seed);
+        let launch = (data.pattern == DataPattern::Random)
+            .then(|| support::fill_random(&self.facts, spec.dtype, spec.elements, data.seed))
+            .flatten();
         let launch = launch.ok_or_else(|| no_support("filling", array))?;
         self.support(&launch, &[memory::address_of(array)?])
     }
 
-    fn poison(&mut self, array: &Array<'_, CudaBuffer>) -> Result<(), DeviceError> {
+    fn set(&mut self, array: &Array<'_, CudaBuffer>, bits: u64) -> Result<(), DeviceError> {
         let spec = &array.spec;
-        let pattern = poison_pattern(spec.dtype).iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        let launch = support::poison(&self.facts, spec.dtype, spec.elements, pattern);
+        let launch = support::poison(&self.facts, spec.dtype, spec.elements, bits);
         self.support(&launch, &[memory::address_of(array)?])
     }
 
@@ -254,15 +264,15 @@ impl Device for CudaDevice {
         &mut self,
         prepared: &Prepared<CudaProgram>,
         arrays: &[Array<'_, CudaBuffer>],
-        count: u64,
-        flush_bytes: Option<u64>,
+        series: Series,
     ) -> Result<Vec<RawSample>, DeviceError> {
         let body = Self::ready(prepared, arrays)?;
-        let Some(bytes) = flush_bytes else {
-            return self.series(Some(body), count, None);
+        let Some(bytes) = series.flush_bytes else {
+            return self.series(Some(body), series.intervals, series.launches, None);
         };
         let address = Self::scratch(&self.context, &mut self.flush, bytes)?;
-        self.series(Some(body), count, Some((&support::flush(&self.facts, bytes), address)))
+        let flush = support::flush(&self.facts, bytes);
+        self.series(Some(body), series.intervals, series.launches, Some((&flush, address)))
     }
 }
 

@@ -4,17 +4,19 @@
 use std::thread;
 use std::time::Duration;
 
+use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::{BufferRole, family};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::digest::Sha256Digest;
 use fleetcal_model::point::{Point, Solution};
+use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::{Counts, Origin};
 
 pub use self::memory::SimBuffer;
 use self::memory::{Content, SimMemory};
 pub use self::model::{SimConstants, SimModel, solution_slowdown};
 pub use self::spec::{SimFault, SimSpec, SimSpecError};
-use super::{Array, Device, DeviceError, Instrument, Prepared, RawSample};
+use super::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series};
 use crate::identity::Identity;
 
 mod memory;
@@ -106,10 +108,16 @@ impl SimDevice {
         for array in arrays {
             array.buffer.check(array.offset_bytes, array.spec.bytes())?;
         }
-        let inputs_right = arrays.iter().all(|array| match array.spec.role {
-            BufferRole::Input { seed } => array.buffer.holds_random(array, seed),
-            BufferRole::Output => true,
-        });
+        let inputs: Vec<(u64, Option<InputData>)> = arrays
+            .iter()
+            .filter_map(|array| match array.spec.role {
+                BufferRole::Input { seed } => Some((seed, array.buffer.input(array))),
+                BufferRole::Output => None,
+            })
+            .collect();
+        let pattern = inputs.first().and_then(|(_, data)| *data).map_or(DataPattern::Random, |data| data.pattern);
+        let inputs_right =
+            inputs.iter().all(|(seed, data)| data.is_some_and(|data| data.seed == *seed && data.pattern == pattern));
         let told_wrong = self
             .faults()
             .any(|fault| matches!(fault, SimFault::WrongResult { kernel } if *kernel == program.point.kernel));
@@ -117,6 +125,7 @@ impl SimDevice {
             if array.spec.role == BufferRole::Output {
                 let content = Content::Computed {
                     point: program.point.clone(),
+                    pattern,
                     buffer: index,
                     right: inputs_right && !told_wrong,
                 };
@@ -188,7 +197,11 @@ impl Device for SimDevice {
         work.iter().map(|(point, solution)| self.prepare_one(point, solution)).collect()
     }
 
-    fn allocate(&mut self, bytes: u64) -> Result<SimBuffer, DeviceError> {
+    fn allocate(&mut self, bytes: u64, guard: PageGuard) -> Result<SimBuffer, DeviceError> {
+        if guard != PageGuard::None {
+            let reason = "this backend has no page guards".to_owned();
+            return Err(DeviceError::Launch { what: "allocating".to_owned(), reason });
+        }
         self.freshen();
         if self.faults().any(|fault| *fault == SimFault::OutOfMemory) {
             return Err(DeviceError::OutOfMemory { wanted_bytes: bytes, free_bytes: 0 });
@@ -196,13 +209,13 @@ impl Device for SimDevice {
         self.memory.allocate(bytes)
     }
 
-    fn fill_random(&mut self, array: &Array<'_, SimBuffer>, seed: u64) -> Result<(), DeviceError> {
+    fn fill(&mut self, array: &Array<'_, SimBuffer>, data: &InputData) -> Result<(), DeviceError> {
         self.freshen();
-        array.buffer.write(array, Content::Random { seed })
+        array.buffer.write(array, Content::Input(*data))
     }
 
-    fn poison(&mut self, array: &Array<'_, SimBuffer>) -> Result<(), DeviceError> {
-        array.buffer.write(array, Content::Poison)
+    fn set(&mut self, array: &Array<'_, SimBuffer>, bits: u64) -> Result<(), DeviceError> {
+        array.buffer.write(array, Content::Bits(bits))
     }
 
     fn gather(&mut self, array: &Array<'_, SimBuffer>, stride: u64) -> Result<Vec<f64>, DeviceError> {
@@ -217,9 +230,9 @@ impl Device for SimDevice {
         &mut self,
         prepared: &Prepared<SimProgram>,
         arrays: &[Array<'_, SimBuffer>],
-        count: u64,
-        flush_bytes: Option<u64>,
+        series: Series,
     ) -> Result<Vec<RawSample>, DeviceError> {
+        let Series { intervals, launches, flush_bytes } = series;
         self.fail_late()?;
         self.launch(&prepared.program, arrays)?;
         let began_ns = self.now_ns;
@@ -229,9 +242,9 @@ impl Device for SimDevice {
         let truth_s =
             self.spec.model.seconds(&program.counts, flush_bytes.is_some()) * solution_slowdown(&program.solution);
         let mut samples = Vec::new();
-        for _ in 0..count {
+        for _ in 0..intervals {
             self.now_ns += nanoseconds(flush_s);
-            let ns = nanoseconds(truth_s * noise.factor());
+            let ns = nanoseconds(launches as f64 * truth_s * noise.factor());
             samples.push(RawSample { start_ns: self.now_ns, ns });
             self.now_ns += ns;
         }

@@ -2,9 +2,10 @@
 
 use fleetcal_kernels::{BufferRole, BufferSpec};
 use fleetcal_model::point::Dtype;
+use fleetcal_model::policy::DataPattern;
 
 use super::order::OFFSET_RANGE_BYTES;
-use crate::device::{Array, Device, DeviceError};
+use crate::device::{Array, Device, DeviceError, PageGuard};
 
 /// Random data that a slot holds from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl<Buffer> Arena<Buffer> {
         self.offset_bytes = offset_bytes;
         let mut fresh = Vec::with_capacity(slots.len());
         for &bytes in slots {
-            let buffer = device.allocate(bytes.saturating_add(OFFSET_RANGE_BYTES))?;
+            let buffer = device.allocate(bytes.saturating_add(OFFSET_RANGE_BYTES), PageGuard::None)?;
             fresh.push(Slot { buffer, bytes, content: None });
         }
         self.slots = fresh;
@@ -101,6 +102,7 @@ impl<Buffer> Arena<Buffer> {
         &mut self,
         device: &mut D,
         specs: &[BufferSpec],
+        pattern: DataPattern,
         elements_wanted: impl Fn(&BufferSpec) -> u64,
     ) -> Result<(), DeviceError> {
         for (slot, spec) in self.slots.iter_mut().zip(specs) {
@@ -113,7 +115,10 @@ impl<Buffer> Arena<Buffer> {
             }
             slot.content = None;
             let elements = elements_wanted(spec).min(slot.bytes / spec.dtype.bytes()).max(spec.elements);
-            device.fill_random(&at(slot, &BufferSpec { elements, ..spec.clone() }, self.offset_bytes), seed)?;
+            let filled = BufferSpec { elements, ..spec.clone() };
+            if let Some(data) = filled.input(pattern) {
+                device.fill(&at(slot, &filled, self.offset_bytes), &data)?;
+            }
             slot.content = Some(Content { seed, dtype: spec.dtype, elements });
         }
         Ok(())

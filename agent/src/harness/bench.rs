@@ -9,7 +9,7 @@ use super::arena::Arena;
 use super::budget::Limits;
 use super::record::{PointWork, Record, Verdict, VisitState};
 use super::{HarnessError, Setting, Sink};
-use crate::device::{Device, DeviceError, RawSample};
+use crate::device::{Device, DeviceError, RawSample, Series, nan_bits};
 use crate::worker::message::Event;
 
 /// The screening round.
@@ -161,7 +161,10 @@ impl<'a, D: Device> Bench<'a, D> {
         let work = &self.points[self.position.point];
         let arrays = self.arena.arrays(&work.buffers);
         let samples = match &self.records[self.position.record].prepared {
-            Some(prepared) => self.device.time(prepared, &arrays, count, work.flush.bytes)?,
+            Some(prepared) => {
+                let series = Series { intervals: count, launches: 1, flush_bytes: work.flush.bytes };
+                self.device.time(prepared, &arrays, series)?
+            }
             None => Vec::new(),
         };
         let wall_ns = self.since_ns(started_ns);
@@ -205,7 +208,7 @@ impl<'a, D: Device> Bench<'a, D> {
     pub fn poison_outputs(&mut self) -> Result<(), HarnessError> {
         for array in self.arena.arrays(&self.points[self.position.point].buffers) {
             if array.spec.role == BufferRole::Output {
-                self.device.poison(&array)?;
+                self.device.set(&array, nan_bits(array.spec.dtype))?;
             }
         }
         Ok(())

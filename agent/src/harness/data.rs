@@ -43,7 +43,8 @@ impl<D: Device> Listener<D> for DataInitialisation {
             let same = |other: &&BufferSpec| other.role == spec.role && other.dtype == spec.dtype;
             points.iter().flat_map(|work| &work.buffers).filter(same).map(|other| other.elements).max().unwrap_or(0)
         };
-        bench.arena.fill(bench.device, &points[bench.position.point].buffers, elements_wanted)?;
+        let pattern = bench.setting.task.policy.data;
+        bench.arena.fill(bench.device, &points[bench.position.point].buffers, pattern, elements_wanted)?;
         bench.round_ns += bench.since_ns(started_ns);
         Ok(())
     }

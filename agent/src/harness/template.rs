@@ -7,17 +7,16 @@ use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::estimate::row_id;
 use fleetcal_model::id::AgentId;
 use fleetcal_model::point::{Point, Solution};
+use fleetcal_model::policy::BoundsCheck;
 use fleetcal_model::row::{
-    Conditions, Counts, DeviceColumns, Identity, IntervalMethod, Origin, Outcome, Role, Row, Status, Timing, Work,
+    Conditions, Counts, DeviceColumns, Identity, IntervalMethod, Origin, Outcome, Role, Row, Status, Timing,
+    TimingMode, Work,
 };
 
 use super::Setting;
 use super::flush::Flush;
 use crate::device::{Instrument, Prepared};
 use crate::worker::message::RowLabels;
-
-/// What inputs hold: [`fleetcal_kernels::data::random_element`].
-const DATA_PATTERN: &str = "random";
 
 /// The condition of a device whose neighbours on the node are not measured.
 const ALONE: &str = "alone";
@@ -58,6 +57,7 @@ impl RowSource<'_> {
             status: Status::Skipped,
             reason: None,
             validated_elements: 0,
+            bounds_check: BoundsCheck::None,
             max_error: None,
             max_error_index: None,
             predicted_score_ns: None,
@@ -121,7 +121,7 @@ impl RowSource<'_> {
             vectors_per_thread,
             block_threads,
             parameters: others,
-            data_pattern: DATA_PATTERN.to_owned(),
+            data_pattern: self.setting.task.policy.data.name().to_owned(),
             label: self.setting.task.label.clone(),
         }
     }
@@ -133,6 +133,7 @@ impl RowSource<'_> {
             rounds_planned: self.rounds_planned,
             rounds_done: 0,
             warmups: self.setting.task.policy.warmups,
+            timing_mode: TimingMode::Single,
             enqueues_per_sample: 1,
             flush_mode: self.flush.mode,
             flush_bytes: self.flush.bytes.unwrap_or(0),
@@ -144,6 +145,10 @@ impl RowSource<'_> {
             interval_low_ns: None,
             interval_high_ns: None,
             interval_method: IntervalMethod::TooFewRounds,
+            interval_target: None,
+            converged: None,
+            bimodal: None,
+            samples_discarded: 0,
         }
     }
 }

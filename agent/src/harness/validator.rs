@@ -168,7 +168,9 @@ fn joined(before: &Verdict, seen: Checked) -> Checked {
 /// Right values of elements `first`, `first + stride`, … below `first + span` of an array of the point in hand.
 fn expected<D: Device>(bench: &Bench<'_, D>, array: usize, first: u64, span: u64, stride: u64) -> Vec<Expected> {
     let point = &bench.point().point;
-    (0..span.div_ceil(stride)).map(|index| bench.family.reference(point, array, first + index * stride)).collect()
+    let pattern = bench.setting.task.policy.data;
+    let reference = |index| bench.family.reference(point, pattern, array, first + index * stride);
+    (0..span.div_ceil(stride)).map(reference).collect()
 }
 
 /// An element that is not right.

@@ -7,9 +7,10 @@ use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::estimate::{finish, seal};
 use fleetcal_model::id::{AgentId, DeviceId, RowId, RunId, TaskId};
 use fleetcal_model::point::{Point, Solution};
+use fleetcal_model::policy::BoundsCheck;
 use fleetcal_model::row::{
     Conditions, DeviceColumns, FlushMode, Identity, IntervalMethod, Origin, Outcome, Role, Round, Row, Status,
-    StopReason, Timing, Work,
+    StopReason, Timing, TimingMode, Work,
 };
 use fleetcal_proto::v1;
 
@@ -77,6 +78,7 @@ fn row(task: &v1::Task, agent: &str, facts: &DeviceFacts, point: &Point, slownes
             status: Status::Passed,
             reason: None,
             validated_elements: 1,
+            bounds_check: BoundsCheck::None,
             max_error: Some(0.0),
             max_error_index: None,
             predicted_score_ns: None,
@@ -160,6 +162,7 @@ fn timing(median_ns: f64) -> Timing {
         rounds_planned: ROUNDS,
         rounds_done: ROUNDS,
         warmups: 1,
+        timing_mode: TimingMode::Single,
         enqueues_per_sample: 1,
         flush_mode: FlushMode::Oversized,
         flush_bytes: 0,
@@ -171,5 +174,9 @@ fn timing(median_ns: f64) -> Timing {
         interval_low_ns: None,
         interval_high_ns: None,
         interval_method: IntervalMethod::TooFewRounds,
+        interval_target: None,
+        converged: None,
+        bimodal: None,
+        samples_discarded: 0,
     }
 }

@@ -4,6 +4,7 @@ use fleetcal_model::id::DeviceId;
 use proptest::prelude::*;
 
 use super::*;
+use crate::data::random_element;
 
 fn device(backend: Backend) -> DeviceFacts {
     DeviceFacts {
@@ -104,12 +105,24 @@ fn results_are_those_of_the_number_format() {
     for index in (0..100_000_u64).step_by(7) {
         let (first, second) = (random_element(1, index), random_element(2, index));
         let narrow = f64::from(first as f32 + 0.5_f32 * second as f32);
-        assert_eq!(Stream.reference(&point("triad", Dtype::F32, 1 << 20), 0, index).value, narrow, "element {index}");
+        assert_eq!(
+            Stream.reference(&point("triad", Dtype::F32, 1 << 20), DataPattern::Random, 0, index).value,
+            narrow,
+            "element {index}"
+        );
         let fused = f64::from(0.5_f32.mul_add(second as f32, first as f32));
         assert_eq!(narrow, fused, "element {index}: 0.5 · x is exact, so fusing changes nothing");
         let wide = first + 0.5 * second;
-        assert_eq!(Stream.reference(&point("triad", Dtype::F64, 1 << 20), 0, index).value, wide, "element {index}");
-        assert_eq!(Stream.reference(&point("copy", Dtype::F32, 1 << 20), 0, index).value, first, "element {index}");
+        assert_eq!(
+            Stream.reference(&point("triad", Dtype::F64, 1 << 20), DataPattern::Random, 0, index).value,
+            wide,
+            "element {index}"
+        );
+        assert_eq!(
+            Stream.reference(&point("copy", Dtype::F32, 1 << 20), DataPattern::Random, 0, index).value,
+            first,
+            "element {index}"
+        );
     }
 }
 

@@ -81,6 +81,16 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// How launches were timed.
+    TimingMode, "timing mode" {
+        /// Each in an interval of its own.
+        Single => "single",
+        /// Several in one interval, queued behind a kernel that holds the device until all of them are there.
+        Batched => "batched",
+    }
+}
+
+vocabulary! {
     /// How an interval was computed.
     IntervalMethod, "interval method" {
         /// Student's t on the logarithms of the rounds' medians.

@@ -81,10 +81,15 @@ impl TryFrom<v1::Task> for LeasedTask {
             plan_digest: wire.plan_digest,
             devices,
             points,
-            policy: wire.policy.ok_or_else(|| ConvertError::missing("Task.policy"))?.into(),
+            policy: policy(wire.policy)?,
             seed: wire.seed,
             label: wire.label,
             alone_on_node: wire.alone_on_node,
         })
     }
+}
+
+fn policy(wire: Option<v1::MeasuringPolicy>) -> Result<MeasuringPolicy, ConvertError> {
+    let wire = wire.ok_or_else(|| ConvertError::missing("Task.policy"))?;
+    MeasuringPolicy::try_from(wire).map_err(|error| error.within("Task.policy"))
 }

@@ -142,6 +142,7 @@ fn timing() -> Vec<Field> {
         whole("rounds_planned"),
         whole("rounds_done"),
         whole("warmups"),
+        text("timing_mode"),
         whole("enqueues_per_sample"),
         text("flush_mode"),
         whole("flush_bytes"),
@@ -153,6 +154,10 @@ fn timing() -> Vec<Field> {
         optional(real("interval_low_ns")),
         optional(real("interval_high_ns")),
         text("interval_method"),
+        optional(real("interval_target")),
+        optional(flag("converged")),
+        optional(flag("bimodal")),
+        whole("samples_discarded"),
     ]
 }
 
@@ -165,15 +170,19 @@ fn conditions() -> Vec<Field> {
         optional(signed("temperature_mc")),
         optional(signed("hot_spot_mc")),
         optional(signed("memory_temperature_mc")),
+        optional(whole("fan_percent")),
         optional(whole("throttle_reasons")),
         optional(whole("ecc_corrected")),
         optional(whole("ecc_uncorrected")),
+        optional(whole("rows_remapped")),
         optional(text("neighbours")),
         optional(text("load")),
         optional(whole("co_running_devices")),
         optional(whole("foreign_processes")),
+        optional(text("monitor_source")),
         whole("monitor_samples"),
         optional(real("host_load")),
+        optional(real("host_steal")),
     ]
 }
 
@@ -183,6 +192,7 @@ fn outcome() -> Vec<Field> {
         text("status"),
         optional(text("reason")),
         whole("validated_elements"),
+        text("bounds_check"),
         optional(real("max_error")),
         optional(whole("max_error_index")),
         optional(real("predicted_score_ns")),

@@ -95,7 +95,7 @@ pub(super) trait Number: Element {
     fn scaled(self) -> Self;
     /// Its `c = a + b`.
     fn plus(self, other: Self) -> Self;
-    /// The number format's value of an input element, which is exact in it.
+    /// An input element, rounded to the number format.
     fn from_element(element: f64) -> Self;
     /// The kernel with stores past the caches. Where there are none, the plain one.
     fn nontemporal(kernel: Kernel, instructions: Instructions, operands: Operands<'_, Self>);

@@ -5,6 +5,7 @@ use fleetcal_kernels::{BufferRole, BufferSpec};
 use fleetcal_model::point::{Dtype, Sweep};
 
 use super::*;
+use crate::device::nan_bits;
 
 /// A folder tree with these files, for code that reads below a root.
 pub(super) fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -26,7 +27,7 @@ fn device() -> (tempfile::TempDir, CpuDevice) {
 }
 
 fn spec(role: BufferRole, elements: u64) -> BufferSpec {
-    BufferSpec { name: "a", role, dtype: Dtype::F64, elements }
+    BufferSpec { name: "a", role, dtype: Dtype::F64, elements, rows: None }
 }
 
 const RESERVED: u64 = 512 << 20;
@@ -36,27 +37,27 @@ const FREE: u64 = (4 << 30) - RESERVED;
 fn memory_that_is_promised_and_not_yet_written_counts_as_taken() {
     let (_root, mut device) = device();
     assert_eq!(device.memory_available_bytes(), Ok(FREE));
-    let buffer = device.allocate(1 << 20).expect("there is room");
+    let buffer = device.allocate(1 << 20, PageGuard::None).expect("there is room");
     assert_eq!(device.memory_available_bytes(), Ok(FREE - (1 << 20)));
     let half = Array { buffer: &buffer, offset_bytes: 0, spec: spec(BufferRole::Output, 1 << 16) };
-    device.poison(&half).expect("the array lies inside");
+    device.set(&half, nan_bits(half.spec.dtype)).expect("the array lies inside");
     // From here on the kernel counts the written half itself; the test's file does not change.
     assert_eq!(device.memory_available_bytes(), Ok(FREE - (1 << 19)));
-    device.poison(&half).expect("the array lies inside");
+    device.set(&half, nan_bits(half.spec.dtype)).expect("the array lies inside");
     assert_eq!(device.memory_available_bytes(), Ok(FREE - (1 << 19)), "writing twice must count once");
     drop(buffer);
     assert_eq!(device.memory_available_bytes(), Ok(FREE));
-    let error = device.allocate(FREE + 1).map(|_| ());
+    let error = device.allocate(FREE + 1, PageGuard::None).map(|_| ());
     assert_eq!(error, Err(DeviceError::OutOfMemory { wanted_bytes: FREE + 1, free_bytes: FREE }));
 }
 
 #[test]
 fn arrays_outside_their_buffer_or_over_each_other_are_refused() {
     let (_root, mut device) = device();
-    let buffer = device.allocate(1 << 20).expect("there is room");
+    let buffer = device.allocate(1 << 20, PageGuard::None).expect("there is room");
     let array = |offset_bytes, role, elements| Array { buffer: &buffer, offset_bytes, spec: spec(role, elements) };
     for (offset_bytes, elements) in [(8, 1 << 17), (u64::MAX, 1), (0, u64::MAX), (4, 8)] {
-        let outcome = device.poison(&array(offset_bytes, BufferRole::Output, elements));
+        let outcome = device.set(&array(offset_bytes, BufferRole::Output, elements), 0);
         assert!(matches!(outcome, Err(DeviceError::Launch { .. })), "{elements} at {offset_bytes}: {outcome:?}");
     }
     let point = Point {

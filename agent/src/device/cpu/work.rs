@@ -5,13 +5,15 @@
 use std::ops::Range;
 
 use fleetcal_kernels::BufferRole;
+use fleetcal_kernels::data::InputData;
 use fleetcal_model::point::Dtype;
+use fleetcal_model::policy::DataPattern;
 
 use super::memory::{Element, View};
 use super::pool::{Member, Pool};
 use super::stream::{self, Instructions, Kernel, Number, Operands};
 use super::{CpuBuffer, failed};
-use crate::device::{Array, DeviceError, poison_pattern};
+use crate::device::{Array, DeviceError};
 
 /// Shares begin at multiples of a cache line within their array, so that no two threads write to one line.
 const LINE_BYTES: usize = 64;
@@ -98,19 +100,19 @@ impl Task {
     }
 }
 
-/// Fills an array with the random data of a seed; every page is touched first by the thread that will use it.
+/// Fills an array with input data; every page is touched first by the thread that will use it.
 ///
 /// # Errors
 /// [`DeviceError::Launch`] if the array is outside its buffer, or of a number format that the backend does not do.
-pub(super) fn fill_random(
+pub(super) fn fill(
     pool: &mut Pool,
     instructions: Instructions,
     array: &Array<'_, CpuBuffer>,
-    seed: u64,
+    data: InputData,
 ) -> Result<(), DeviceError> {
     match array.spec.dtype {
-        Dtype::F32 => fill_as::<f32>(pool, instructions, array, seed),
-        Dtype::F64 => fill_as::<f64>(pool, instructions, array, seed),
+        Dtype::F32 => fill_as::<f32>(pool, instructions, array, data),
+        Dtype::F64 => fill_as::<f64>(pool, instructions, array, data),
         other @ (Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::I32 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2) => {
             Err(failed("filling an array", &format!("the cpu backend has no arrays of {other}")))
         }
@@ -121,7 +123,7 @@ fn fill_as<T: Number>(
     pool: &mut Pool,
     instructions: Instructions,
     array: &Array<'_, CpuBuffer>,
-    seed: u64,
+    data: InputData,
 ) -> Result<(), DeviceError> {
     let view = View::of(array)?;
     view.touch();
@@ -129,29 +131,31 @@ fn fill_as<T: Number>(
         for part in shares(view.elements(), view.element_bytes(), member.team_size(), 0, member.index()) {
             let start = u64::try_from(part.start).unwrap_or(u64::MAX);
             // SAFETY: the shares of two threads are disjoint, and this job is the only one.
-            stream::fill_random::<T>(instructions, seed, start, unsafe { view.write(part) });
+            let output = unsafe { view.write(part) };
+            if data.pattern == DataPattern::Random {
+                stream::fill_random::<T>(instructions, data.seed, start, output);
+            } else {
+                (start..).zip(output).for_each(|(index, element)| *element = T::from_element(data.element(index)));
+            }
         }
         Ok(())
     })
 }
 
-/// Fills an array with poison.
+/// Sets every element of an array to the same bits.
 ///
 /// # Errors
 /// [`DeviceError::Launch`] if the array is outside its buffer.
-pub(super) fn poison(pool: &mut Pool, array: &Array<'_, CpuBuffer>) -> Result<(), DeviceError> {
+pub(super) fn set_bits(pool: &mut Pool, array: &Array<'_, CpuBuffer>, bits: u64) -> Result<(), DeviceError> {
     let view = View::of(array)?;
     view.touch();
-    let pattern = poison_pattern(array.spec.dtype);
-    let mut bytes = [0; 8];
-    bytes.iter_mut().zip(&pattern).for_each(|(to, from)| *to = *from);
-    let [one, two, three, four, ..] = bytes;
+    let [one, two, three, four, ..] = bits.to_le_bytes();
     pool.execute(pool.size(), move |member| {
         match view.element_bytes() {
             1 => set(&view, member, one),
             2 => set(&view, member, u16::from_le_bytes([one, two])),
             4 => set(&view, member, u32::from_le_bytes([one, two, three, four])),
-            _ => set(&view, member, u64::from_le_bytes(bytes)),
+            _ => set(&view, member, bits),
         }
         Ok(())
     })

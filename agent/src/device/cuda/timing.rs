@@ -24,13 +24,15 @@ pub(super) struct Timer {
 
 /// What goes into one timed series.
 #[derive(Debug)]
-pub(super) struct Series<'a> {
+pub(super) struct Intervals<'a> {
     /// Keeps the device busy while the host queues.
     pub(super) lead: Ready<'a>,
     /// Launched before each interval.
     pub(super) flush: Option<Ready<'a>>,
     /// Launched inside each interval; none times the instrument.
     pub(super) body: Option<Ready<'a>>,
+    /// Launches of each interval.
+    pub(super) launches: u64,
     /// Intervals.
     pub(super) count: u64,
 }
@@ -47,8 +49,8 @@ impl Timer {
         Ok(Self { pairs, opened: Instant::now() })
     }
 
-    /// Times a series, one interval a launch.
-    pub(super) fn time(&self, stream: &CudaStream, series: &Series<'_>) -> Result<Vec<RawSample>, DeviceError> {
+    /// Times a series.
+    pub(super) fn time(&self, stream: &CudaStream, series: &Intervals<'_>) -> Result<Vec<RawSample>, DeviceError> {
         let mut samples = Vec::new();
         let mut left = usize::try_from(series.count).unwrap_or(usize::MAX);
         while left > 0 {
@@ -62,7 +64,7 @@ impl Timer {
     fn batch(
         &self,
         stream: &CudaStream,
-        series: &Series<'_>,
+        series: &Intervals<'_>,
         pairs: &[(CudaEvent, CudaEvent)],
         samples: &mut Vec<RawSample>,
     ) -> Result<(), DeviceError> {
@@ -75,7 +77,7 @@ impl Timer {
                 }
                 start.record(stream)?;
                 if let Some(body) = &series.body {
-                    body.enqueue(stream)?;
+                    (0..series.launches).try_for_each(|_| body.enqueue(stream))?;
                 }
                 stop.record(stream)?;
             }

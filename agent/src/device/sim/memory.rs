@@ -3,20 +3,22 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use fleetcal_kernels::{data, family};
+use fleetcal_kernels::data::InputData;
+use fleetcal_kernels::family;
 use fleetcal_model::point::{Dtype, Point};
+use fleetcal_model::policy::DataPattern;
 
 use crate::device::{Array, DeviceError};
 
 /// What a stretch of memory holds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Content {
-    /// Random data of a seed, from element 0.
-    Random { seed: u64 },
-    /// Poison.
-    Poison,
+    /// Input data, from element 0.
+    Input(InputData),
+    /// The same bits everywhere.
+    Bits(u64),
     /// What a kernel has written: the reference of that buffer, or something else.
-    Computed { point: Point, buffer: usize, right: bool },
+    Computed { point: Point, pattern: DataPattern, buffer: usize, right: bool },
 }
 
 /// A stretch and what it holds.
@@ -95,15 +97,18 @@ impl SimBuffer {
         Ok(())
     }
 
-    /// Whether the array holds the random data of a seed from its first element to its last.
-    pub(super) fn holds_random(&self, array: &Array<'_, Self>, seed: u64) -> bool {
+    /// The input data that the array holds from its first element to its last, if any.
+    pub(super) fn input(&self, array: &Array<'_, Self>) -> Option<InputData> {
         let (start, end) = (array.offset_bytes, array.offset_bytes.saturating_add(array.spec.bytes()));
         let stretches = self.stretches.borrow();
         let touched = stretches.iter().rev().find(|stretch| stretch.start_bytes < end && start < stretch.end_bytes);
-        touched.is_some_and(|stretch| {
-            let covers = stretch.start_bytes == start && end <= stretch.end_bytes && stretch.dtype == array.spec.dtype;
-            covers && stretch.content == Content::Random { seed }
-        })
+        let covers = |stretch: &&Stretch| {
+            stretch.start_bytes == start && end <= stretch.end_bytes && stretch.dtype == array.spec.dtype
+        };
+        match touched.filter(covers)?.content {
+            Content::Input(data) => Some(data),
+            Content::Bits(_) | Content::Computed { .. } => None,
+        }
     }
 
     /// Reads every `stride`-th element. Bytes never written, and bytes of another number format, read as zero.
@@ -128,18 +133,28 @@ impl Stretch {
     fn value(&self, at_bytes: u64) -> f64 {
         let element = (at_bytes - self.start_bytes) / self.dtype.bytes();
         match &self.content {
-            Content::Random { seed } => data::random_element(*seed, element),
-            Content::Poison => match self.dtype {
-                Dtype::I8 => f64::from(i8::MAX),
-                Dtype::I32 => f64::from(i32::MAX),
-                Dtype::F32 | Dtype::F64 | Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2 => {
-                    f64::NAN
-                }
-            },
-            Content::Computed { point, buffer, right } => {
-                let reference = family(point.sweep).map(|family| family.reference(point, *buffer, element).value);
+            Content::Input(data) => rounded(data.element(element), self.dtype),
+            Content::Bits(bits) => value_of_bits(*bits, self.dtype),
+            Content::Computed { point, pattern, buffer, right } => {
+                let family = family(point.sweep);
+                let reference = family.map(|family| family.reference(point, *pattern, *buffer, element).value);
                 reference.map_or(f64::NAN, |value| if *right { value } else { value + 1.0 })
             }
         }
+    }
+}
+
+fn rounded(value: f64, dtype: Dtype) -> f64 {
+    if dtype == Dtype::F32 { f64::from(value as f32) } else { value }
+}
+
+/// What an element with these bits reads as. Formats that no simulated kernel works on read as no number.
+fn value_of_bits(bits: u64, dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F64 => f64::from_bits(bits),
+        Dtype::F32 | Dtype::Tf32 => f64::from(f32::from_bits(bits as u32)),
+        Dtype::I32 => f64::from(bits as u32 as i32),
+        Dtype::I8 => f64::from(bits as u8 as i8),
+        Dtype::F16 | Dtype::Bf16 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2 => f64::NAN,
     }
 }

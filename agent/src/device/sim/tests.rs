@@ -1,7 +1,8 @@
-use fleetcal_kernels::Family;
 use fleetcal_kernels::stream::Stream;
+use fleetcal_kernels::{BufferSpec, Family};
 
 use super::*;
+use crate::device::nan_bits;
 
 fn spec(text: &str) -> SimSpec {
     text.parse().expect("a specification")
@@ -19,7 +20,7 @@ fn measure(device: &mut SimDevice, point: &Point, rounds: u64) -> Result<(Vec<Ve
     let (mut times, mut values) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let buffers: Vec<SimBuffer> =
-            specs.iter().map(|spec| device.allocate(spec.bytes())).collect::<Result<_, _>>()?;
+            specs.iter().map(|spec| device.allocate(spec.bytes(), PageGuard::None)).collect::<Result<_, _>>()?;
         let arrays: Vec<Array<'_, SimBuffer>> = specs
             .iter()
             .zip(&buffers)
@@ -27,11 +28,17 @@ fn measure(device: &mut SimDevice, point: &Point, rounds: u64) -> Result<(Vec<Ve
             .collect();
         for array in &arrays {
             match array.spec.role {
-                BufferRole::Input { seed } => device.fill_random(array, seed)?,
-                BufferRole::Output => device.poison(array)?,
+                BufferRole::Input { seed } => device.fill(array, &random(array, seed))?,
+                BufferRole::Output => device.set(array, nan_bits(array.spec.dtype))?,
             }
         }
-        times.push(device.time(&prepared, &arrays, 5, None)?.iter().map(|sample| sample.ns).collect());
+        times.push(
+            device
+                .time(&prepared, &arrays, Series { intervals: 5, launches: 1, flush_bytes: None })?
+                .iter()
+                .map(|sample| sample.ns)
+                .collect(),
+        );
         values = device.gather(&arrays[0], arrays[0].spec.elements / 4)?;
     }
     Ok((times, values))
@@ -73,7 +80,7 @@ fn every_fault_is_what_it_says() {
     let run = |text: &str, rounds: u64| measure(&mut device(&spec(text), "SIM-a"), &triad(1 << 20), rounds);
     let (_, right) = run("1", 1).expect("it runs");
     let (_, wrong) = run("1,fault=wrong_result:triad", 1).expect("it runs");
-    assert_eq!(right[0], Stream.reference(&triad(1 << 20), 0, 0).value);
+    assert_eq!(right[0], Stream.reference(&triad(1 << 20), DataPattern::Random, 0, 0).value);
     assert!(right.iter().zip(&wrong).all(|(right, wrong)| right != wrong), "{right:?} {wrong:?}");
     assert_eq!(run("1,fault=wrong_result:copy", 1).expect("it runs").1, right, "other kernels stay right");
     assert!(run("1,fault=lost:2", 2).is_ok(), "two visits end well");
@@ -90,18 +97,28 @@ fn a_kernel_on_wrong_inputs_gives_wrong_results() {
     let point = triad(1 << 15);
     let solution = Stream.solutions(&point, device.facts()).remove(0);
     let prepared = device.prepare(&[(point.clone(), solution)]).remove(0).expect("it compiles");
-    let buffers = [0, 1, 2].map(|_| device.allocate(1 << 17).expect("there is room"));
+    let buffers = [0, 1, 2].map(|_| device.allocate(1 << 17, PageGuard::None).expect("there is room"));
     let specs = Stream.buffers(&point);
     let arrays: Vec<_> = specs
         .iter()
         .zip(&buffers)
         .map(|(spec, buffer)| Array { buffer, offset_bytes: 0, spec: spec.clone() })
         .collect();
-    device.fill_random(&arrays[1], 1).expect("it can be filled");
-    device.fill_random(&arrays[2], 99).expect("it can be filled");
+    device.fill(&arrays[1], &random(&arrays[1], 1)).expect("it can be filled");
+    device.fill(&arrays[2], &random(&arrays[2], 99)).expect("it can be filled");
     device.run(&prepared, &arrays).expect("it runs");
     let found = device.gather(&arrays[0], 1 << 14).expect("it can be read");
-    assert_ne!(found[0], Stream.reference(&point, 0, 0).value, "seed 99 is not what triad's reference presumes");
+    assert_ne!(
+        found[0],
+        Stream.reference(&point, DataPattern::Random, 0, 0).value,
+        "seed 99 is not what triad's reference presumes"
+    );
     let error = device.run(&prepared, &arrays[..2]).expect_err("an array is missing");
     assert!(matches!(error, DeviceError::Launch { .. }), "{error}");
+}
+
+/// Random input data of a seed for an array.
+fn random<Buffer>(array: &Array<'_, Buffer>, seed: u64) -> InputData {
+    let BufferSpec { dtype, elements, .. } = array.spec;
+    InputData { pattern: DataPattern::Random, seed, dtype, row_elements: elements }
 }

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::{BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError};
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::id::DeviceId;
 use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
-use fleetcal_model::policy::MeasuringPolicy;
+use fleetcal_model::policy::{DataPattern, MeasuringPolicy};
 use fleetcal_model::row::{Counts, Origin, Row};
 
-use crate::device::{Array, Device, DeviceError, Instrument, Prepared, RawSample};
+use crate::device::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series};
 use crate::harness::clock::Clock;
 use crate::harness::{HarnessError, Setting, measure_family};
 use crate::task::TaskSpec;
@@ -45,7 +46,7 @@ impl Family for Copies {
     }
     fn buffers(&self, point: &Point) -> Vec<BufferSpec> {
         let elements = point.size("elements").unwrap_or(0);
-        let spec = |name, role| BufferSpec { name, role, dtype: point.dtype, elements };
+        let spec = |name, role| BufferSpec { name, role, dtype: point.dtype, elements, rows: None };
         vec![spec("c", BufferRole::Output), spec("a", BufferRole::Input { seed: 1 })]
     }
     fn counts(&self, point: &Point, _solution: &Solution) -> Counts {
@@ -63,7 +64,7 @@ impl Family for Copies {
     fn launch(&self, _point: &Point, _solution: &Solution, _device: &DeviceFacts) -> Launch {
         Launch { entry: "copy".to_owned(), blocks: 1, threads: 1, arguments: Vec::new() }
     }
-    fn reference(&self, _point: &Point, _buffer: usize, element: u64) -> Expected {
+    fn reference(&self, _point: &Point, _pattern: DataPattern, _buffer: usize, element: u64) -> Expected {
         Expected { value: element as f64 + 1.0, relative_tolerance: 0.0 }
     }
 }
@@ -223,7 +224,7 @@ impl Device for FakeDevice {
         };
         work.iter().map(one).collect()
     }
-    fn allocate(&mut self, bytes: u64) -> Result<FakeBuffer, DeviceError> {
+    fn allocate(&mut self, bytes: u64, _guard: PageGuard) -> Result<FakeBuffer, DeviceError> {
         if self.allocations_left == 0 {
             self.allocations_left = u64::MAX;
             return Err(DeviceError::OutOfMemory { wanted_bytes: bytes, free_bytes: 0 });
@@ -233,11 +234,11 @@ impl Device for FakeDevice {
         self.peak_bytes = self.peak_bytes.max(self.held.get());
         Ok(FakeBuffer { bytes, held: Rc::clone(&self.held) })
     }
-    fn fill_random(&mut self, array: &Array<'_, FakeBuffer>, seed: u64) -> Result<(), DeviceError> {
-        self.log.push(format!("fill {} seed {seed}", array.spec.elements));
+    fn fill(&mut self, array: &Array<'_, FakeBuffer>, data: &InputData) -> Result<(), DeviceError> {
+        self.log.push(format!("fill {} seed {}", array.spec.elements, data.seed));
         Ok(())
     }
-    fn poison(&mut self, array: &Array<'_, FakeBuffer>) -> Result<(), DeviceError> {
+    fn set(&mut self, array: &Array<'_, FakeBuffer>, _bits: u64) -> Result<(), DeviceError> {
         self.log.push(format!("poison {}", array.spec.elements));
         self.output = Output::Poison;
         Ok(())
@@ -265,9 +266,9 @@ impl Device for FakeDevice {
         &mut self,
         prepared: &Prepared<Self::Program>,
         arrays: &[Array<'_, FakeBuffer>],
-        count: u64,
-        _flush_bytes: Option<u64>,
+        series: Series,
     ) -> Result<Vec<RawSample>, DeviceError> {
+        let Series { intervals: count, .. } = series;
         self.log.push(format!("time {} x {count}", prepared.program.0));
         if self.fault(&prepared.program.0) == Some(Fault::FailsWhenTimed) {
             return Err(DeviceError::Launch { what: "timing".to_owned(), reason: "too many resources".to_owned() });
