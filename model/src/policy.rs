@@ -61,6 +61,18 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// What caches hold when a timed interval begins.
+    Caches, "cache state" {
+        /// What the sweep asks about: see each family.
+        Auto => "auto",
+        /// Nothing of the arrays: a flush precedes every interval, whatever the footprint.
+        Cold => "cold",
+        /// What the launch before left.
+        Warm => "warm",
+    }
+}
+
+vocabulary! {
     /// How many launches one timed interval holds.
     Batching, "batching" {
         /// Short kernels are timed many at a time, long ones one by one.
@@ -106,6 +118,8 @@ pub struct MeasuringPolicy {
     pub noise_target: f64,
     /// A visit ends after this long, whatever its noise, nanoseconds.
     pub visit_ns_max: u64,
+    /// What caches hold when a timed interval begins.
+    pub caches: Caches,
     /// Launches of one timed interval.
     pub batching: Batching,
     /// Which solutions are measured.
@@ -147,6 +161,7 @@ impl Default for MeasuringPolicy {
             stop: StopCriterion::Interval,
             noise_target: 0.0025,
             visit_ns_max: 1_000_000_000,
+            caches: Caches::Auto,
             batching: Batching::Auto,
             solutions: SolutionChoice::All,
             screening_samples: 3,

@@ -52,7 +52,7 @@ fn point_work<D: Device>(bench: &Bench<'_, D>, point: &Point) -> PointWork {
     PointWork {
         point: point.clone(),
         buffers: bench.family.buffers(point),
-        flush: Flush::of(point.sweep, bytes_distinct, facts),
+        flush: Flush::of(bench.setting.task.policy.caches, point.sweep, bytes_distinct, facts),
         records: Vec::new(),
     }
 }
