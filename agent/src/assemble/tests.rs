@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use fleetcal_kernels::Family;
 use fleetcal_model::estimate::verify_seal;
+use fleetcal_model::policy::Caches;
 use fleetcal_model::row::{IntervalMethod, Origin, Sample, Status, StopReason};
 
 use super::*;
@@ -27,7 +28,7 @@ fn template() -> Row {
         instrument: &Instrument { clock_resolution_ns: 1.0, clock_overhead_ns: 1.0, empty_launch_ns: 1.0 },
         point,
         solution,
-        flush: Flush::of(point.sweep, 512, &facts),
+        flush: Flush::of(Caches::Auto, point.sweep, 512, &facts),
         counts: Copies.counts(point, solution),
         rounds_planned: 3,
     };
