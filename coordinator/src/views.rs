@@ -43,7 +43,7 @@ pub(crate) fn submitted(core: &Core, run: &RunId) -> Option<v1::SubmitResponse> 
         device: task.home.clone(),
         points: task.points.clone(),
         title: task.title.clone(),
-        estimate_ns: task.estimate_ns,
+        cost: task.cost,
     };
     // What is done costs nothing more: a resumed run says what is left.
     let left = core.tasks(&run.id).filter(|task| !task.state.is_ended());
@@ -59,6 +59,7 @@ pub(crate) fn submitted(core: &Core, run: &RunId) -> Option<v1::SubmitResponse> 
                 devices: estimate.devices,
                 tasks: estimate.tasks,
                 device_minutes: estimate.device_minutes,
+                device_minutes_max: estimate.device_minutes_max,
             })
             .collect(),
         notes: run.notes.clone(),

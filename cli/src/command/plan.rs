@@ -21,7 +21,7 @@ pub(super) fn run(command: PlanCommand) -> Result<ExitCode, Failure> {
             let plan = parse(&arguments.plan)?;
             let devices = devices(&arguments)?;
             let planned = tasks(&plan, &RunId::new("plan"), &devices);
-            render::plan_show(&planned, &devices, arguments.output.output)?;
+            render::plan_show(&plan, &planned, &devices, arguments.output.output)?;
         }
         PlanCommand::Estimate(arguments) => {
             let plan = parse(&arguments.plan)?;

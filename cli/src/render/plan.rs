@@ -1,6 +1,6 @@
 //! Plans: what is in them, and what they cost.
 
-use fleetcal_core::plan::{ClassEstimate, FleetDevice, Plan, Planned, PlannedTask};
+use fleetcal_core::plan::{ClassEstimate, FleetDevice, Plan, Planned, PlannedTask, TaskCost, measure_keys};
 
 use fleetcal_model::units::Seconds;
 
@@ -19,8 +19,13 @@ pub(crate) fn plan_check(plan: &Plan, output: Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every task, and every point of it.
-pub(crate) fn plan_show(planned: &Planned, devices: &[FleetDevice], output: Output) -> Result<(), Failure> {
+/// How points are measured, every task, and every point of it.
+pub(crate) fn plan_show(
+    plan: &Plan,
+    planned: &Planned,
+    devices: &[FleetDevice],
+    output: Output,
+) -> Result<(), Failure> {
     let class = |task: &PlannedTask| {
         let device = devices.iter().find(|device| device.facts.uuid == task.device);
         device.map(|device| device.facts.class_key().slug()).unwrap_or_default()
@@ -32,20 +37,17 @@ pub(crate) fn plan_show(planned: &Planned, devices: &[FleetDevice], output: Outp
             .map(|task| {
                 serde_json::json!({
                     "task_id": task.id, "title": task.title, "device_uuid": task.device, "class": class(task),
-                    "estimate_ns": task.estimate_ns, "points": task.points,
+                    "estimate_ns": task.cost.expected_ns, "estimate_max_ns": task.cost.most_ns, "points": task.points,
                 })
             })
             .collect();
-        return print_json(&serde_json::json!({ "tasks": tasks, "notes": planned.notes }));
+        return print_json(&serde_json::json!({ "measure": plan.measure, "tasks": tasks, "notes": planned.notes }));
     }
+    out_line!("[measure]");
+    measure_keys(&plan.measure).iter().for_each(|(key, value)| out_line!("{key} = {value}"));
+    out_line!();
     for task in &planned.tasks {
-        out_line!(
-            "{} on {} ({}), about {}",
-            task.title,
-            task.device,
-            class(task),
-            Seconds::from_ns(task.estimate_ns as f64)
-        );
+        out_line!("{} on {} ({}), about {}", task.title, task.device, class(task), times(task.cost));
         task.points.iter().for_each(|point| out_line!("  {point}"));
     }
     if planned.tasks.is_empty() {
@@ -53,6 +55,13 @@ pub(crate) fn plan_show(planned: &Planned, devices: &[FleetDevice], output: Outp
     }
     planned.notes.iter().for_each(|text| note(text));
     Ok(())
+}
+
+/// What a task takes, and what it may grow to.
+fn times(cost: TaskCost) -> String {
+    let shown = |ns: u64| Seconds::from_ns(ns as f64).to_string();
+    let (expected, most) = (shown(cost.expected_ns), shown(cost.most_ns));
+    if expected == most { expected } else { format!("{expected}, up to {most} with further rounds") }
 }
 
 /// What the plan costs each class.
@@ -64,18 +73,20 @@ pub(crate) fn plan_estimate(estimates: &[ClassEstimate], notes: &[String], outpu
                 serde_json::json!({
                     "class_id": estimate.class, "class": estimate.class_slug, "devices": estimate.devices,
                     "tasks": estimate.tasks, "device_minutes": estimate.device_minutes,
+                    "device_minutes_max": estimate.device_minutes_max,
                 })
             })
             .collect();
         return print_json(&serde_json::json!({ "classes": classes, "notes": notes }));
     }
-    let mut shown = table(&["CLASS", "DEVICES", "TASKS", "DEVICE-MINUTES"]);
+    let mut shown = table(&["CLASS", "DEVICES", "TASKS", "DEVICE-MINUTES", "AT MOST"]);
     for estimate in estimates {
         shown.add_row([
             estimate.class_slug.clone(),
             estimate.devices.to_string(),
             estimate.tasks.to_string(),
             format!("{:.1}", estimate.device_minutes),
+            format!("{:.1}", estimate.device_minutes_max),
         ]);
     }
     print_table(&shown, "nothing: the plan's selectors mean none of these devices");

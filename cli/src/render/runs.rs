@@ -9,11 +9,20 @@ pub(crate) fn submitted(response: &SubmitResponse) {
     say(&format!("run {}: {} tasks", response.run_id, response.tasks));
     for estimate in &response.estimates {
         say(&format!(
-            "estimate: {:.1} device-minutes for {} device(s) of {}, {} tasks",
-            estimate.device_minutes, estimate.devices, estimate.class_slug, estimate.tasks
+            "estimate: {} device-minutes for {} device(s) of {}, {} tasks",
+            minutes(estimate.device_minutes, estimate.device_minutes_max),
+            estimate.devices,
+            estimate.class_slug,
+            estimate.tasks
         ));
     }
     response.notes.iter().for_each(|text| note(text));
+}
+
+/// An estimate, and what it may grow to where further rounds may be asked for.
+pub(super) fn minutes(expected: f64, most: f64) -> String {
+    let (expected, most) = (format!("{expected:.1}"), format!("{most:.1}"));
+    if expected == most { expected } else { format!("{expected}, up to {most} with further rounds,") }
 }
 
 /// The run's identity alone, for scripts.

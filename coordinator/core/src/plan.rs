@@ -12,15 +12,33 @@
 //! [devices]
 //! select = ["class=nvidia-h200-*", "cpu"]  # every device, if absent
 //!
-//! [measure]                            # the defaults are those of `MeasuringPolicy`
-//! rounds = 5
-//! noise_target = "0.25%"
-//! visit_limit = "1s"
+//! [measure]                            # what stands here are the defaults, those of `MeasuringPolicy`
+//! rounds = 5                           # visits of every point; from 3 on there are intervals
+//! rounds_max = 15                      # as many as the spread of the first may ask for; at least `rounds`
+//! interval_target = "0.5%"             # half-width of a row's interval that further rounds are meant to reach
+//! warmups = 1                          # launches before the timed ones of a visit
+//! samples_min = 10                     # timed intervals of a visit, at least and at most
+//! samples_max = 100
+//! stop = "interval"                    # or "stable_noise"; "count" takes samples_max always
+//! noise_target = "0.25%"               # of a visit's median, for stop = "interval"
+//! visit_limit = "1s"                   # of one visit, whatever its noise
+//! batching = "auto"                    # short kernels are timed many at a time; "never" times each launch alone
+//! solutions = "all"                    # "best" measures what the constants in force would select, and nothing else
+//! screening_samples = 3                # timed intervals of a screening visit
+//! finalists = 4                        # solutions of a point measured anew after screening
+//! data = "random"                      # or constant, serial, identity, trigonometric, dimension, nan, infinity, denormal
+//! validate = 1048576                   # elements compared with the reference; or "all", "none"
+//! bounds = "values"                    # accesses outside of arrays: guard zones; or "pages", "none"
+//! exit_on_error = false                # whether the first failure ends the task
+//! # load = "sustained"                 # after load_time of load; "burst" after load_time of idleness; absent: as it comes
+//! # load_time = "1s"                   # only with `load`
+//! monitor = true                       # whether sensors are read meanwhile
+//! settle_limit = "2s"                  # longest wait before a task for an idle, cool device; or "none"
 //!
 //! [limits]
-//! task_time = "30min"                  # of one task
-//! device_time = "1h"                   # of all tasks of one device: a run estimated above it is refused
-//! devices_per_node = 1                 # measured at a time, the default: neighbours disturb each other
+//! task_time = "30min"                  # of one task, the default: visits shrink to fit it
+//! device_time = "1h"                   # of all tasks of one device: a run that may need more is refused
+//! devices_per_node = 1                 # measured at a time, the default; "all" measures nodes in full use
 //!
 //! [[sweep]]
 //! family = "stream"
@@ -48,13 +66,15 @@ mod quantity;
 mod reader;
 mod select;
 mod tasks;
+mod write;
 
 pub use builtin::{builtin, builtin_names};
 pub use error::{PlanError, PlanErrors, PlanProblem};
-pub use estimate::{ClassEstimate, estimate, estimate_tasks};
+pub use estimate::{ClassEstimate, TaskCost, estimate, estimate_tasks};
 pub use quantity::Size;
 pub use select::{FleetDevice, Selector, SelectorField, selected};
 pub use tasks::{Planned, PlannedTask, Refusal, admit, tasks};
+pub use write::measure_keys;
 
 /// A plan, read and checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,16 +103,35 @@ pub struct Plan {
 /// What a plan may cost, and take up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Estimated time of one device, all its tasks together, above which a run is refused, nanoseconds.
+    /// Time that one device may need for all its tasks, further rounds included, above which a run is refused,
+    /// nanoseconds.
     pub device_ns_max: Option<u64>,
-    /// Devices of a node that may be measured at the same time while one of them is measured for this plan: at least 1,
-    /// and 1 means that rows are measured alone. Neighbours share power, cooling, host memory and links.
-    pub devices_per_node: u64,
+    /// Devices of a node that may be measured at the same time while one of them is measured for this plan.
+    pub devices_per_node: DevicesPerNode,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { device_ns_max: None, devices_per_node: 1 }
+        Self { device_ns_max: None, devices_per_node: DevicesPerNode::AtMost(1) }
+    }
+}
+
+/// How many devices of a node are measured at a time. Neighbours share power, cooling, host memory and links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DevicesPerNode {
+    /// Never more than so many, at least one. One means that rows are measured alone.
+    AtMost(u64),
+    /// As many as there are: the state of a node in full use.
+    All,
+}
+
+impl DevicesPerNode {
+    /// The most that may be measured at a time.
+    pub const fn most(self) -> u64 {
+        match self {
+            Self::AtMost(most) => most,
+            Self::All => u64::MAX,
+        }
     }
 }
 

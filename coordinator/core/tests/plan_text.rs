@@ -46,6 +46,8 @@ proptest! {
     fn a_plan_that_is_read_is_sane(text in damaged()) {
         if let Ok(plan) = Plan::parse(&text) {
             prop_assert!(plan.measure.samples_min <= plan.measure.samples_max);
+            prop_assert!(plan.measure.rounds <= plan.measure.rounds_max);
+            prop_assert!(plan.measure.interval_target > 0.0 && plan.measure.interval_target < 1.0);
             prop_assert!(plan.measure.noise_target > 0.0 && plan.measure.noise_target < 1.0);
             prop_assert!(plan.sweeps.iter().all(|sweep| !sweep.kernels.is_empty() && !sweep.elements.is_empty()));
             prop_assert_eq!(Plan::parse(&text), Ok(plan));

@@ -136,7 +136,7 @@ impl Ledger {
 
     /// How many devices of a node may be measured while the task is.
     pub(super) fn devices_per_node(&self, task: &Task) -> u64 {
-        self.runs.get(&task.run).map_or(1, |run| run.plan.limits.devices_per_node)
+        self.runs.get(&task.run).map_or(1, |run| run.plan.limits.devices_per_node.most())
     }
 
     /// Tasks that an agent holds.

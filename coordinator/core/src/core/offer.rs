@@ -93,7 +93,7 @@ impl Core {
             policy: plan.measure.clone(),
             seed: seed_of(plan.seed, task),
             label: plan.label.clone(),
-            alone_on_node: plan.limits.devices_per_node == 1 && self.has_host_to_itself(&lease.agent),
+            alone_on_node: plan.limits.devices_per_node.most() == 1 && self.has_host_to_itself(&lease.agent),
         })
     }
 

@@ -179,7 +179,7 @@ fn waiting(
         home: planned.device,
         points: planned.points,
         title: planned.title,
-        estimate_ns: planned.estimate_ns,
+        cost: planned.cost,
         state: TaskState::Pending { since: now, not_before: now, lapsed: None },
         attempt: 0,
         strikes: Vec::new(),

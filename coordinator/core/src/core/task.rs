@@ -6,6 +6,7 @@ use fleetcal_model::id::{AgentId, ClassId, DeviceId, RunId, TaskId};
 use fleetcal_model::point::Point;
 
 use crate::event::{LeaseKey, Timestamp};
+use crate::plan::TaskCost;
 
 /// Strikes on its own device after which a task should go to a twin.
 const STRIKES_BEFORE_TWIN: usize = 2;
@@ -118,8 +119,8 @@ pub struct Task {
     pub points: Vec<Point>,
     /// For people.
     pub title: String,
-    /// What it should take, nanoseconds.
-    pub estimate_ns: u64,
+    /// What it should take.
+    pub cost: TaskCost,
     /// Where it stands.
     pub state: TaskState,
     /// The latest attempt; 0 before the first. Never reused.

@@ -1,9 +1,12 @@
 //! Values of a plan: numbers, durations, percentages and sizes, each written in one way.
 
+use std::fmt;
+
 use toml::de::DeValue;
 
-use super::error::PlanProblem;
+use super::error::{PlanProblem, nearest};
 use super::reader::{bad_value, wrong_type};
+use super::{DevicesPerNode, parse::COUNT_MAX};
 
 const SIZE_EXPECTED: &str = "a size such as 1048576, \"2^20\" or \"dram\"";
 const DURATION_EXPECTED: &str = "a duration such as \"500ms\", \"1s\" or \"30min\"";
@@ -16,6 +19,52 @@ const DURATION_UNITS: [(&str, f64); 6] =
 /// Any text.
 pub(super) fn text(value: &DeValue<'_>) -> Result<String, PlanProblem> {
     value.as_str().map(str::to_owned).ok_or_else(|| wrong_type("a string", value))
+}
+
+/// A text for people, of so many characters at most and on one line: it ends up in tables, logs and rows.
+pub(super) fn short_text(characters_max: usize) -> impl Fn(&DeValue<'_>) -> Result<String, PlanProblem> {
+    move |value| {
+        let found = text(value)?;
+        let length = found.chars().count();
+        if length > characters_max {
+            let start: String = found.chars().take(20).collect();
+            let expected = format!("it has {length} characters, and at most {characters_max} are kept");
+            return Err(bad_value(format!("{}…", start.escape_debug()), expected));
+        }
+        if found.chars().any(char::is_control) {
+            return Err(bad_value(found.escape_debug(), "it must be one line without control characters"));
+        }
+        Ok(found)
+    }
+}
+
+/// A member of a closed vocabulary, by the name that rows and documents give it too.
+pub(super) fn member<T: Copy + fmt::Display>(
+    known: &'static [T],
+    what: &'static str,
+) -> impl Fn(&DeValue<'_>) -> Result<T, PlanProblem> {
+    move |value| {
+        let found = text(value)?;
+        let names: Vec<String> = known.iter().map(T::to_string).collect();
+        let member = names.iter().position(|name| *name == found).and_then(|index| known.get(index).copied());
+        member.ok_or_else(|| PlanProblem::UnknownName {
+            what,
+            nearest: nearest(&found, names.iter().map(String::as_str)),
+            known: names.join(", "),
+            name: found,
+        })
+    }
+}
+
+/// How many devices of a node may be measured at a time: a number, or `"all"`.
+pub(super) fn devices_per_node(value: &DeValue<'_>) -> Result<DevicesPerNode, PlanProblem> {
+    const EXPECTED: &str = "a number of devices, or \"all\"";
+    match value.as_str() {
+        Some("all") => Ok(DevicesPerNode::All),
+        Some(other) => Err(bad_value(other, format!("it must be {EXPECTED}"))),
+        None if value.is_integer() => whole_within(1, COUNT_MAX)(value).map(DevicesPerNode::AtMost),
+        None => Err(wrong_type(EXPECTED, value)),
+    }
 }
 
 /// `true` or `false`.
@@ -54,12 +103,20 @@ pub(super) fn duration_ns(value: &DeValue<'_>) -> Result<u64, PlanProblem> {
     Ok(total_ns as u64)
 }
 
+/// A duration, or `"none"` for no time at all, nanoseconds.
+pub(super) fn duration_or_none_ns(value: &DeValue<'_>) -> Result<u64, PlanProblem> {
+    if value.as_str() == Some("none") { Ok(0) } else { duration_ns(value) }
+}
+
 /// A percentage, as a fraction; more than 0 and less than 100%.
 pub(super) fn percent(value: &DeValue<'_>) -> Result<f64, PlanProblem> {
     let DeValue::String(text) = value else { return Err(wrong_type(PERCENT_EXPECTED, value)) };
-    let number = text.strip_suffix('%').and_then(|number| finite(number.trim_end()));
+    let number = text.strip_suffix('%').map(str::trim_end).and_then(|digits| Some((digits, finite(digits)?)));
     match number {
-        Some(number) if number > 0.0 && number < 100.0 => Ok(number / 100.0),
+        // Read as hundredths, so that 99.9% is the number 0.999 and not the quotient of two rounded ones.
+        Some((digits, number)) if number > 0.0 && number < 100.0 => {
+            Ok(finite(&format!("{digits}e-2")).unwrap_or(number / 100.0))
+        }
         Some(_) => Err(bad_value(text, "it must be more than 0% and less than 100%")),
         None => Err(bad_value(text, format!("it must be {PERCENT_EXPECTED}"))),
     }

@@ -9,7 +9,7 @@ use fleetcal_model::id::{DeviceId, RunId, TaskId};
 use fleetcal_model::point::{Dtype, Point};
 
 use super::catalog::elements_on;
-use super::estimate::task_estimate_ns;
+use super::estimate::{TaskCost, task_cost};
 use super::select::{FleetDevice, Selector, selected};
 use super::{Plan, SweepPlan};
 
@@ -27,8 +27,8 @@ pub struct PlannedTask {
     pub points: Vec<Point>,
     /// For people: `stream f32, 28 points, elements 262144 to 1073741824`.
     pub title: String,
-    /// What it should take, nanoseconds; see [`super::estimate`].
-    pub estimate_ns: u64,
+    /// What it should take; see [`super::estimate`].
+    pub cost: TaskCost,
 }
 
 /// What a plan comes to on some devices.
@@ -69,16 +69,16 @@ pub enum Refusal {
         /// What was dropped, and why.
         notes: String,
     },
-    /// A device would be busy for longer than the plan allows.
+    /// A device could be busy for longer than the plan allows.
     #[error(
-        "device {device} would be busy for about {estimate_s} s, and the plan's limits.device_time is {limit_s} s: \
-         measure fewer sizes or raise the limit"
+        "device {device} may be busy for up to about {most_s} s, and the plan's limits.device_time is {limit_s} s: \
+         measure fewer sizes, lower rounds_max, or raise the limit"
     )]
     OverBudget {
         /// The device.
         device: DeviceId,
-        /// The estimate, seconds.
-        estimate_s: u64,
+        /// The estimate with every further round, seconds.
+        most_s: u64,
         /// The limit, seconds.
         limit_s: u64,
     },
@@ -99,7 +99,7 @@ pub fn tasks(plan: &Plan, run: &RunId, devices: &[FleetDevice]) -> Planned {
                         id: TaskId::new(format!("{run}-{:05}", planned.tasks.len())),
                         device: device.facts.uuid.clone(),
                         title: title(sweep, *dtype, points),
-                        estimate_ns: task_estimate_ns(family, points, &plan.measure, &device.facts),
+                        cost: task_cost(family, points, &plan.measure, &device.facts),
                         points: points.to_vec(),
                     });
                 }
@@ -129,10 +129,10 @@ pub fn admit(plan: &Plan, narrowing: &[Selector], connected: &[FleetDevice], pla
     let devices: BTreeSet<&DeviceId> = planned.tasks.iter().map(|task| &task.device).collect();
     for device in devices {
         let tasks = planned.tasks.iter().filter(|task| task.device == *device);
-        let estimate_ns = tasks.fold(0_u64, |total, task| total.saturating_add(task.estimate_ns));
-        if estimate_ns > limit_ns {
-            let (estimate_s, limit_s) = (estimate_ns.div_ceil(1_000_000_000), limit_ns / 1_000_000_000);
-            return Err(Refusal::OverBudget { device: device.clone(), estimate_s, limit_s });
+        let most_ns = tasks.fold(0_u64, |total, task| total.saturating_add(task.cost.most_ns));
+        if most_ns > limit_ns {
+            let (most_s, limit_s) = (most_ns.div_ceil(1_000_000_000), limit_ns / 1_000_000_000);
+            return Err(Refusal::OverBudget { device: device.clone(), most_s, limit_s });
         }
     }
     Ok(())

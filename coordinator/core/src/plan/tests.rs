@@ -1,5 +1,6 @@
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::id::RunId;
+use fleetcal_model::policy::{Batching, BoundsCheck, DataPattern, Load, SolutionChoice, StopCriterion};
 
 use super::*;
 
@@ -66,7 +67,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("name = \n", &["1:8: not valid TOML"]),
     (
         "name = \"a\"\n[measure]\nroundz = 3\n$SWEEP",
-        &["3:1: measure: unknown key `roundz`, did you mean `rounds`?, known here: rounds, warmups"],
+        &["3:1: measure: unknown key `roundz`, did you mean `rounds`?, known here: rounds, rounds_max"],
     ),
     (
         "name = \"a\"\n[measure]\nrounds = \"many\"\n$SWEEP",
@@ -81,6 +82,40 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "name = \"a\"\n[measure]\nsamples_min = 9\nsamples_max = 3\n$SWEEP",
         &["4:15: measure.samples_max: `3` cannot be used: samples_max must be at least samples_min, which is 9"],
+    ),
+    (
+        "name = \"a\"\n[measure]\nrounds = 5\nrounds_max = 4\ninterval_target = \"100%\"\nstop = \"intervall\"\n$SWEEP",
+        &[
+            "4:14: measure.rounds_max: `4` cannot be used: rounds_max must be at least rounds, which is 5",
+            "5:19: measure.interval_target: `100%` cannot be used: it must be more than 0% and less than 100%",
+            "6:8: measure.stop: unknown stop criterion `intervall`, did you mean `interval`?, known: interval, stable_noise",
+        ],
+    ),
+    (
+        "name = \"a\"\n[measure]\nbatching = true\nsolutions = \"bets\"\ndata = \"randm\"\nbounds = \"page\"\n$SWEEP",
+        &[
+            "3:12: measure.batching: expected a string, found true or false",
+            "4:13: measure.solutions: unknown solution choice `bets`, did you mean `best`?",
+            "5:8: measure.data: unknown data pattern `randm`, did you mean `random`?",
+            "6:10: measure.bounds: unknown bounds check `page`, did you mean `pages`?, known: none, values, pages",
+        ],
+    ),
+    (
+        "name = \"a\"\n[measure]\nload_time = \"1s\"\nmonitor = \"off\"\nsettle_limit = \"0s\"\n$SWEEP",
+        &[
+            "3:13: measure.load_time: `load_time` cannot be used: it belongs to a load",
+            "4:11: measure.monitor: expected true or false, found a string",
+            "5:16: measure.settle_limit: `0s` cannot be used",
+        ],
+    ),
+    ("name = \"a\"\n[measure]\nload = \"idle\"\n$SWEEP", &["3:8: measure.load: unknown load `idle`"]),
+    (
+        "name = \"a\\u001b[2J\"\ndescription = \"\"\"two\nlines\"\"\"\nlabel = \"$LONG\"\n$SWEEP",
+        &[
+            "1:8: name: `a\\u{1b}[2J` cannot be used: it must be one line without control characters",
+            "2:15: description: `two\\nlines` cannot be used",
+            "4:9: label: `xxxxxxxxxxxxxxxxxxxx…` cannot be used: it has 201 characters, and at most 200 are kept",
+        ],
     ),
     ("name = \"a\"\nmeasure = 3\n$SWEEP", &["2:11: measure: expected a table, found a whole number"]),
     ("name = \"a\"\nsweep = 3\n", &["2:9: sweep: expected [[sweep]] sections, in double brackets"]),
@@ -139,19 +174,49 @@ const CASES: &[(&str, &[&str])] = &[
         "name = \"a\"\n[limits]\ndevices_per_node = 0\n$SWEEP",
         &["3:20: limits.devices_per_node: `0` cannot be used: it must be from 1"],
     ),
+    (
+        "name = \"a\"\n[limits]\ndevices_per_node = \"every\"\n$SWEEP",
+        &["3:20: limits.devices_per_node: `every` cannot be used: it must be a number of devices, or \"all\""],
+    ),
     ("name = \"a\"\n[limits]\ntask_time = \"9 weeks\"\n$SWEEP", &["3:13: limits.task_time: `9 weeks` cannot be used"]),
 ];
 
 #[test]
 fn errors_point_at_line_and_column_and_say_what_is_right() {
     for (text, expected) in CASES {
-        let text = text.replace("$SWEEP", SWEEP);
+        let text = text.replace("$SWEEP", SWEEP).replace("$LONG", &"x".repeat(201));
         let found = errors_of(&text);
         assert_eq!(found.len(), expected.len(), "of\n{text}\nwas said {found:#?}");
         for (found, expected) in found.iter().zip(*expected) {
             assert!(found.starts_with(expected), "of\n{text}\nexpected {expected}\nfound    {found}");
         }
     }
+}
+
+/// The documentation shows every key of `[measure]` with its default.
+#[test]
+fn the_documented_plan_is_one_and_its_measuring_is_the_default() {
+    let text = include_str!("../plan.rs");
+    let (_, behind) = text.split_once("```toml\n").expect("there is an example");
+    let (example, _) = behind.split_once("//! ```").expect("it ends");
+    let lines: Vec<&str> = example.lines().map(|line| line.strip_prefix("//!").unwrap_or(line)).collect();
+    let plan = Plan::parse(&lines.join("\n")).expect("the documented plan is one");
+    assert_eq!(plan.measure, MeasuringPolicy::default());
+    for (key, value) in measure_keys(&plan.measure) {
+        let line = format!(" {key} = {value}");
+        assert!(lines.iter().any(|text| text.starts_with(&line)), "the documentation does not say `{line}`");
+    }
+}
+
+#[test]
+fn more_rounds_than_the_defaults_most_are_their_own_most() {
+    let rounds = |lines: &str| {
+        let measure = Plan::parse(&format!("name = \"a\"\n[measure]\n{lines}\n{SWEEP}")).expect("a plan").measure;
+        (measure.rounds, measure.rounds_max)
+    };
+    assert_eq!(rounds("rounds = 3"), (3, 15));
+    assert_eq!(rounds("rounds = 40"), (40, 40));
+    assert_eq!(rounds("rounds = 40\nrounds_max = 60"), (40, 60));
 }
 
 #[test]
@@ -168,6 +233,17 @@ noise_target = "0.5%"
 visit_limit = "250ms"
 validate = "all"
 exit_on_error = true
+rounds_max = 9
+interval_target = "1%"
+stop = "stable_noise"
+batching = "never"
+solutions = "best"
+data = "trigonometric"
+bounds = "pages"
+load = "sustained"
+load_time = "10s"
+monitor = false
+settle_limit = "none"
 [limits]
 task_time = "1.5min"
 device_time = "1h"
@@ -186,9 +262,17 @@ sizes_min = 5
     let measure = &plan.measure;
     assert_eq!((measure.rounds, measure.noise_target, measure.visit_ns_max), (4, 0.005, 250_000_000));
     assert_eq!((measure.validate_elements, measure.exit_on_error, measure.task_ns_max), (-1, true, 90_000_000_000));
+    assert_eq!((measure.rounds_max, measure.interval_target, measure.stop), (9, 0.01, StopCriterion::StableNoise));
+    assert_eq!((measure.batching, measure.solutions), (Batching::Never, SolutionChoice::Best));
+    assert_eq!((measure.data, measure.bounds), (DataPattern::Trigonometric, BoundsCheck::Pages));
+    assert_eq!((measure.load, measure.load_ns), (Some(Load::Sustained), 10_000_000_000));
+    assert_eq!((measure.monitor, measure.settle_ns_max), (false, 0));
     assert_eq!((plan.label.as_deref(), plan.seed), (Some("night 3"), 7));
     assert_eq!(plan.fit, fit::Options { footprint_factor: 8, sizes_min: 5 });
-    assert_eq!(plan.limits, Limits { device_ns_max: Some(3_600_000_000_000), devices_per_node: 8 });
+    assert_eq!(
+        plan.limits,
+        Limits { device_ns_max: Some(3_600_000_000_000), devices_per_node: DevicesPerNode::AtMost(8) }
+    );
     let sweep = &plan.sweeps[0];
     assert_eq!(sweep.kernels, ["triad", "copy"]);
     assert_eq!(sweep.elements, [Size::Elements(1 << 20), Size::Dram]);
@@ -199,7 +283,11 @@ sizes_min = 5
 fn tasks_are_split_named_and_the_same_every_time() {
     let text = "name = \"a\"\n[[sweep]]\nfamily = \"stream\"\nelements = [\"2^20\", \"2^22\", \"2^24\"]\npoints_per_task = 5\n";
     let plan = Plan::parse(text).expect("a plan");
-    assert_eq!(plan.limits.devices_per_node, 1, "devices of a node are measured alone unless a plan says otherwise");
+    assert_eq!(
+        plan.limits.devices_per_node.most(),
+        1,
+        "devices of a node are measured alone unless a plan says otherwise"
+    );
     let devices = [sample_device("gpu-1", "a"), sample_device("gpu-2", "b")];
     let planned = tasks(&plan, &RunId::new("r"), &devices);
     // 3 sizes of 4 kernels make 3 tasks of at most 5 points, for 2 number formats on 2 devices.

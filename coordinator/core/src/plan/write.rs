@@ -1,0 +1,97 @@
+//! A measuring policy as a plan would say it: what people are shown reads back as what it was.
+
+use fleetcal_model::policy::MeasuringPolicy;
+
+/// Nanoseconds of the units that durations are written in, largest first.
+const UNITS: [(&str, u64); 5] =
+    [("h", 3_600_000_000_000), ("min", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
+
+/// Every key of `[measure]` that is in force, with its value in TOML, defaults included. The time of one task stands in
+/// `[limits]`.
+pub fn measure_keys(policy: &MeasuringPolicy) -> Vec<(&'static str, String)> {
+    let mut keys = vec![
+        ("rounds", policy.rounds.to_string()),
+        ("rounds_max", policy.rounds_max.to_string()),
+        ("interval_target", percent(policy.interval_target)),
+        ("warmups", policy.warmups.to_string()),
+        ("samples_min", policy.samples_min.to_string()),
+        ("samples_max", policy.samples_max.to_string()),
+        ("stop", quoted(policy.stop.name())),
+        ("noise_target", percent(policy.noise_target)),
+        ("visit_limit", duration(policy.visit_ns_max)),
+        ("batching", quoted(policy.batching.name())),
+        ("solutions", quoted(policy.solutions.name())),
+        ("screening_samples", policy.screening_samples.to_string()),
+        ("finalists", policy.finalists.to_string()),
+        ("data", quoted(policy.data.name())),
+        ("validate", validation(policy.validate_elements)),
+        ("bounds", quoted(policy.bounds.name())),
+        ("exit_on_error", policy.exit_on_error.to_string()),
+        ("monitor", policy.monitor.to_string()),
+        ("settle_limit", if policy.settle_ns_max == 0 { quoted("none") } else { duration(policy.settle_ns_max) }),
+    ];
+    if let Some(load) = policy.load {
+        keys.extend([("load", quoted(load.name())), ("load_time", duration(policy.load_ns))]);
+    }
+    keys
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+fn percent(fraction: f64) -> String {
+    // A hundredth of a hundredth has no short binary form: digits beyond the twelfth are noise of the conversion.
+    let digits = format!("{:.12}", fraction * 100.0);
+    quoted(&format!("{}%", digits.trim_end_matches('0').trim_end_matches('.')))
+}
+
+fn duration(ns: u64) -> String {
+    let whole = UNITS.into_iter().find(|(_, unit_ns)| ns > 0 && ns.is_multiple_of(*unit_ns));
+    quoted(&whole.map_or_else(|| format!("{ns}ns"), |(unit, unit_ns)| format!("{}{unit}", ns / unit_ns)))
+}
+
+fn validation(elements: i64) -> String {
+    match elements {
+        0 => quoted("none"),
+        1.. => elements.to_string(),
+        _ => quoted("all"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fleetcal_model::policy::{Load, MeasuringPolicy};
+
+    use super::*;
+    use crate::plan::{Plan, builtin, builtin_names};
+
+    fn read_back(policy: &MeasuringPolicy) -> MeasuringPolicy {
+        let lines: Vec<String> = measure_keys(policy).iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let sweep = "[[sweep]]\nfamily = \"stream\"\nelements = \"2^20\"\n";
+        let task_ns = policy.task_ns_max;
+        let text =
+            format!("name = \"a\"\n[measure]\n{}\n[limits]\ntask_time = \"{task_ns}ns\"\n{sweep}", lines.join("\n"));
+        Plan::parse(&text).unwrap_or_else(|errors| panic!("what is shown is no plan: {errors}\n{text}")).measure
+    }
+
+    #[test]
+    fn a_policy_is_shown_as_a_plan_that_says_the_same() {
+        let default = MeasuringPolicy::default();
+        let odd = MeasuringPolicy {
+            noise_target: 0.001_234,
+            interval_target: 0.999,
+            validate_elements: -1,
+            visit_ns_max: 1_500_001,
+            settle_ns_max: 0,
+            load: Some(Load::Sustained),
+            load_ns: 90_000_000_000,
+            monitor: false,
+            ..default.clone()
+        };
+        let built_in = builtin_names().filter_map(builtin).map(|text| Plan::parse(text).expect("a plan").measure);
+        for policy in [default, odd].into_iter().chain(built_in) {
+            assert_eq!(read_back(&policy), policy);
+        }
+    }
+}
