@@ -180,6 +180,7 @@ fn timing() -> Timing {
         samples: Vec::new(),
         rounds: Vec::new(),
         rounds_planned: 3,
+        pilot_rounds: None,
         rounds_done: 0,
         warmups: 1,
         timing_mode: TimingMode::Single,

@@ -6,6 +6,8 @@
 
 use crate::digest::{SetDigest, Sha256Digest};
 use crate::id::{DeviceId, RowId, TaskId};
+use crate::modes::two_groups;
+use crate::pilot::two_stage_interval;
 use crate::point::{Point, Solution};
 use crate::row::{IntervalMethod, Role, Round, Row, Sample, StopReason, Timing};
 use crate::statistics::{Interval, log_t_interval, median, median_absolute_deviation};
@@ -70,32 +72,54 @@ impl Estimate {
     ///
     /// The screening round never enters: it chose the row, and the best of many equal solutions reads too fast. Only a
     /// [`Role::Screening`] row, which has nothing else and feeds no fit, is estimated from it. A round whose median is
-    /// zero (the clock did not tick) is no replicate.
-    pub fn of_rounds(rounds: &[Round], role: Role) -> Self {
-        let medians_of = |wanted: fn(u64) -> bool| -> Vec<f64> {
-            let wanted = rounds.iter().filter(|round| wanted(round.round));
-            wanted.map(|round| round.median_ns).filter(|ns| ns.is_finite() && *ns > 0.0).collect()
-        };
-        let mut medians_ns = medians_of(|round| round >= 1);
+    /// zero (the clock did not tick) is no replicate. Where the spread of the first `pilot_rounds` set the number of all,
+    /// and more followed, the interval heeds that: see [`two_stage_interval`].
+    pub fn of_rounds(rounds: &[Round], role: Role, pilot_rounds: Option<u64>) -> Self {
+        let mut medians_ns = replicates(rounds, 1, u64::MAX);
         if medians_ns.is_empty() && role == Role::Screening {
-            medians_ns = medians_of(|round| round == 0);
+            medians_ns = replicates(rounds, 0, 0);
         }
         let estimate_ns = median(&medians_ns);
-        let interval_ns = log_t_interval(&medians_ns)
-            .zip(estimate_ns)
-            .map(|(interval, estimate_ns)| interval.widened_to(estimate_ns));
+        let pilot_ns = pilot_rounds.map(|last| replicates(rounds, 1, last));
+        let two_stage = pilot_ns
+            .filter(|pilot_ns| pilot_ns.len() < medians_ns.len())
+            .and_then(|pilot_ns| two_stage_interval(&pilot_ns, &medians_ns));
+        let (interval_ns, computed) = match two_stage {
+            Some(interval) => (Some(interval), IntervalMethod::StudentTLogTwoStage),
+            None => (log_t_interval(&medians_ns), IntervalMethod::StudentTLogRounds),
+        };
+        let interval_ns = interval_ns.zip(estimate_ns).map(|(interval, estimate_ns)| interval.widened_to(estimate_ns));
         let method = match medians_ns.len() {
             1 => IntervalMethod::SingleVisit,
-            _ if interval_ns.is_some() => IntervalMethod::StudentTLogRounds,
+            _ if interval_ns.is_some() => computed,
             _ => IntervalMethod::TooFewRounds,
         };
         Self { estimate_ns, interval_ns, method, rounds: medians_ns.len() as u64 }
     }
+
+    /// Half-width of the interval, relative to the estimate.
+    pub fn relative_half_width(&self) -> Option<f64> {
+        let (interval, estimate_ns) = self.interval_ns.zip(self.estimate_ns)?;
+        Some((interval.high - interval.low) / 2.0 / estimate_ns)
+    }
 }
 
-/// Fills in the estimate, its interval, the method and the number of rounds done from the rounds in `timing`.
+/// Medians of the rounds from `first` to `last` that have a positive one, nanoseconds.
+fn replicates(rounds: &[Round], first: u64, last: u64) -> Vec<f64> {
+    let wanted = rounds.iter().filter(|round| (first..=last).contains(&round.round));
+    wanted.map(|round| round.median_ns).filter(|ns| ns.is_finite() && *ns > 0.0).collect()
+}
+
+/// Fills in what rounds and samples in `timing` say together: estimate, interval and its method, whether it met the
+/// target, whether rounds fall into two groups, rounds done and samples discarded. Target, pilot and rounds planned stay
+/// as they are: they were set before.
 pub fn finish(timing: &mut Timing, role: Role) {
-    let estimate = Estimate::of_rounds(&timing.rounds, role);
+    let estimate = Estimate::of_rounds(&timing.rounds, role, timing.pilot_rounds);
+    let half_width = estimate.relative_half_width();
+    timing.converged = half_width.zip(timing.interval_target).map(|(half_width, target)| half_width <= target);
+    let resolution_ns = timing.clock_resolution_ns.unwrap_or(0.0) / timing.enqueues_per_sample.max(1) as f64;
+    timing.bimodal = two_groups(&replicates(&timing.rounds, 1, u64::MAX), resolution_ns);
+    timing.samples_discarded = timing.samples.iter().filter(|sample| !sample.accepted).count() as u64;
     timing.rounds_done = estimate.rounds;
     timing.estimate_ns = estimate.estimate_ns;
     timing.interval_low_ns = estimate.interval_ns.map(|interval| interval.low);

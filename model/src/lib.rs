@@ -13,6 +13,8 @@ pub mod digest;
 pub mod estimate;
 pub mod fit;
 pub mod id;
+pub mod modes;
+pub mod pilot;
 pub mod point;
 pub mod policy;
 pub mod row;

@@ -38,7 +38,7 @@ impl Interval {
     }
 
     /// The interval, if both ends are finite.
-    fn finite(self) -> Option<Self> {
+    pub(crate) fn finite(self) -> Option<Self> {
         (self.low.is_finite() && self.high.is_finite()).then_some(self)
     }
 }
@@ -84,15 +84,52 @@ pub fn student_t_975(degrees_of_freedom: u64) -> Option<f64> {
     }
 }
 
+/// Factor of a two-sided interval of Student's t that covers `coverage`. `None` for no degrees of freedom, and where
+/// `coverage` is not between 0 and 1.
+///
+/// Above 200 degrees it is the factor of 200, which is larger by 1% at most.
+pub fn student_t_factor(coverage: f64, degrees_of_freedom: u64) -> Option<f64> {
+    let asked = degrees_of_freedom > 0 && coverage > 0.0 && coverage < 1.0;
+    asked.then(|| invert_student_t(coverage, degrees_of_freedom.min(200), (0.0, 1e9)))
+}
+
+/// Count, mean and variance of a sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moments {
+    /// Values.
+    pub count: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// Their variance, over `count − 1`.
+    pub variance: f64,
+}
+
+impl Moments {
+    /// Moments of the values; `None` for fewer than two, and where one is not finite.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        if values.len() < 2 {
+            return None;
+        }
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let variance = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / (count - 1.0);
+        variance.is_finite().then_some(Self { count: values.len() as u64, mean, variance })
+    }
+
+    /// Moments of the natural logarithms; `None` for fewer than two values, and where one is not positive and finite.
+    pub fn of_logarithms(values: &[f64]) -> Option<Self> {
+        if values.iter().any(|value| !(value.is_finite() && *value > 0.0)) {
+            return None;
+        }
+        Self::of(&values.iter().map(|value| libm::log(*value)).collect::<Vec<_>>())
+    }
+}
+
 /// 95% interval of the geometric mean: Student's t on the logarithms, centred on `exp(mean of logarithms)`.
 ///
 /// `None` below [`INTERVAL_REPLICATES_MIN`] values, and where one is not positive and finite.
 pub fn log_t_interval(values: &[f64]) -> Option<Interval> {
-    if values.iter().any(|value| !(value.is_finite() && *value > 0.0)) {
-        return None;
-    }
-    let logarithms: Vec<f64> = values.iter().map(|value| libm::log(*value)).collect();
-    let interval = t_interval(&logarithms)?;
+    let interval = t_interval_of(Moments::of_logarithms(values)?)?;
     Interval { low: libm::exp(interval.low), high: libm::exp(interval.high) }.finite()
 }
 
@@ -100,13 +137,16 @@ pub fn log_t_interval(values: &[f64]) -> Option<Interval> {
 ///
 /// `None` below [`INTERVAL_REPLICATES_MIN`] values, and where one is not finite.
 pub fn t_interval(values: &[f64]) -> Option<Interval> {
-    if values.len() < INTERVAL_REPLICATES_MIN {
+    t_interval_of(Moments::of(values)?)
+}
+
+/// [`t_interval`] of the values that have these moments.
+fn t_interval_of(moments: Moments) -> Option<Interval> {
+    let Moments { count, mean, variance } = moments;
+    if count < INTERVAL_REPLICATES_MIN as u64 {
         return None;
     }
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / (count - 1.0);
-    let half_width = student_t_975(values.len() as u64 - 1)? * (variance / count).sqrt();
+    let half_width = student_t_975(count - 1)? * (variance / count as f64).sqrt();
     Interval { low: mean - half_width, high: mean + half_width }.finite()
 }
 
@@ -155,12 +195,23 @@ fn student_t_central_probability(t: f64, degrees_of_freedom: u64) -> f64 {
     if odd { std::f64::consts::FRAC_2_PI * (libm::atan(ratio) + sine * sum) } else { sine * sum }
 }
 
-/// Inverts [`student_t_central_probability`] at 0.95. The quantile lies between the normal one and that of one degree.
+/// Quantile 0.975, which lies between the normal one and that of one degree.
 fn student_t_by_bisection(degrees_of_freedom: u64) -> f64 {
-    let (mut low, mut high) = (1.9, 13.0);
-    for _ in 0..60 {
+    invert_student_t(0.95, degrees_of_freedom, (1.9, 13.0))
+}
+
+/// Inverts [`student_t_central_probability`] by bisection between two bounds.
+fn invert_student_t(coverage: f64, degrees_of_freedom: u64, (mut low, mut high): (f64, f64)) -> f64 {
+    for _ in 0..90 {
         let middle = (low + high) / 2.0;
-        if student_t_central_probability(middle, degrees_of_freedom) < 0.95 { low = middle } else { high = middle }
+        if student_t_central_probability(middle, degrees_of_freedom) < coverage {
+            low = middle
+        } else {
+            high = middle
+        }
+        if high - low <= 1e-15 * high {
+            break;
+        }
     }
     (low + high) / 2.0
 }

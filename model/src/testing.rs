@@ -236,6 +236,7 @@ fn timing(rounds_ns: &[f64]) -> Timing {
         samples: Vec::new(),
         rounds_planned: rounds.len() as u64,
         rounds,
+        pilot_rounds: None,
         rounds_done: 0,
         warmups: 1,
         timing_mode: TimingMode::Single,

@@ -206,17 +206,18 @@ fn round() -> impl Strategy<Value = Round> {
 fn timing() -> impl Strategy<Value = Timing> {
     let members = (select(FlushMode::ALL), select(IntervalMethod::ALL), select(TimingMode::ALL));
     let reals = proptest::array::uniform7(maybe_real());
-    let flags = any::<[Option<bool>; 2]>();
+    let flags = (any::<[Option<bool>; 2]>(), maybe_whole());
     (vec(sample(), 0..6), vec(round(), 0..4), any::<[u64; 6]>(), members, text(), reals, flags).prop_map(
         |(samples, rounds, wholes, (flush_mode, interval_method, timing_mode), clock_source, reals, flags)| {
             let [rounds_planned, rounds_done, warmups, enqueues_per_sample, flush_bytes, samples_discarded] = wholes;
             let [clock_resolution_ns, clock_overhead_ns, empty_launch_ns, estimate_ns, low, high, interval_target] =
                 reals;
-            let [converged, bimodal] = flags;
+            let ([converged, bimodal], pilot_rounds) = flags;
             Timing {
                 samples,
                 rounds,
                 rounds_planned,
+                pilot_rounds,
                 rounds_done,
                 warmups,
                 timing_mode,

@@ -160,6 +160,7 @@ fn timing(median_ns: f64) -> Timing {
         samples: Vec::new(),
         rounds: (1..=ROUNDS).map(visit).collect(),
         rounds_planned: ROUNDS,
+        pilot_rounds: None,
         rounds_done: ROUNDS,
         warmups: 1,
         timing_mode: TimingMode::Single,

@@ -34,7 +34,7 @@ fn a_visit_that_says_nothing_makes_no_round() {
 
 #[test]
 fn the_estimate_is_the_median_of_rounds_and_lies_in_its_interval() {
-    let estimate = Estimate::of_rounds(&rounds(&[(1, 100.0), (2, 101.0), (3, 130.0)]), Role::Fit);
+    let estimate = Estimate::of_rounds(&rounds(&[(1, 100.0), (2, 101.0), (3, 130.0)]), Role::Fit, None);
     assert_eq!(estimate.estimate_ns, Some(101.0));
     assert_eq!(estimate.method, IntervalMethod::StudentTLogRounds);
     assert!(estimate.interval_ns.unwrap().contains(101.0));
@@ -44,35 +44,36 @@ fn the_estimate_is_the_median_of_rounds_and_lies_in_its_interval() {
 fn an_interval_is_widened_to_hold_a_median_outside_of_it() {
     // Twenty equal rounds and fifteen far ones: the mean of logarithms sits between, the median does not.
     let many: Vec<(u64, f64)> = (1..=35).map(|round| (round, if round <= 20 { 1.0 } else { 1000.0 })).collect();
-    let estimate = Estimate::of_rounds(&rounds(&many), Role::Fit);
+    let estimate = Estimate::of_rounds(&rounds(&many), Role::Fit, None);
     assert_eq!(estimate.estimate_ns, Some(1.0));
     assert_eq!(estimate.interval_ns.unwrap().low, 1.0);
 }
 
 #[test]
 fn one_and_two_rounds_have_an_estimate_and_no_interval() {
-    let one = Estimate::of_rounds(&rounds(&[(1, 5.0)]), Role::Fit);
+    let one = Estimate::of_rounds(&rounds(&[(1, 5.0)]), Role::Fit, None);
     assert_eq!((one.estimate_ns, one.interval_ns, one.method), (Some(5.0), None, IntervalMethod::SingleVisit));
-    let two = Estimate::of_rounds(&rounds(&[(1, 5.0), (2, 7.0)]), Role::Fit);
+    let two = Estimate::of_rounds(&rounds(&[(1, 5.0), (2, 7.0)]), Role::Fit, None);
     assert_eq!((two.estimate_ns, two.interval_ns, two.method), (Some(6.0), None, IntervalMethod::TooFewRounds));
 }
 
 #[test]
 fn the_screening_round_speaks_only_for_screening_rows() {
     let with_screening = rounds(&[(0, 1.0), (1, 5.0), (2, 6.0), (3, 7.0)]);
-    assert_eq!(Estimate::of_rounds(&with_screening, Role::Fit).estimate_ns, Some(6.0));
-    assert_eq!(Estimate::of_rounds(&with_screening, Role::Screening).estimate_ns, Some(6.0));
+    assert_eq!(Estimate::of_rounds(&with_screening, Role::Fit, None).estimate_ns, Some(6.0));
+    assert_eq!(Estimate::of_rounds(&with_screening, Role::Screening, None).estimate_ns, Some(6.0));
     let only_screening = rounds(&[(0, 1.0)]);
-    assert_eq!(Estimate::of_rounds(&only_screening, Role::Fit).estimate_ns, None);
-    let screened = Estimate::of_rounds(&only_screening, Role::Screening);
+    assert_eq!(Estimate::of_rounds(&only_screening, Role::Fit, None).estimate_ns, None);
+    let screened = Estimate::of_rounds(&only_screening, Role::Screening, None);
     assert_eq!((screened.estimate_ns, screened.method), (Some(1.0), IntervalMethod::SingleVisit));
 }
 
 #[test]
 fn rounds_without_a_positive_median_are_no_replicates() {
-    let estimate = Estimate::of_rounds(&rounds(&[(1, 0.0), (2, f64::NAN), (3, f64::INFINITY), (4, 8.0)]), Role::Fit);
+    let estimate =
+        Estimate::of_rounds(&rounds(&[(1, 0.0), (2, f64::NAN), (3, f64::INFINITY), (4, 8.0)]), Role::Fit, None);
     assert_eq!((estimate.estimate_ns, estimate.rounds), (Some(8.0), 1));
-    assert_eq!(Estimate::of_rounds(&[], Role::Fit).estimate_ns, None);
+    assert_eq!(Estimate::of_rounds(&[], Role::Fit, None).estimate_ns, None);
 }
 
 #[test]
@@ -83,6 +84,40 @@ fn finish_fills_the_timing_of_a_row() {
     assert_eq!((timing.rounds_done, timing.rounds_planned), (2, 3));
     assert_eq!((timing.estimate_ns, timing.interval_low_ns, timing.interval_high_ns), (Some(10.5), None, None));
     assert_eq!(timing.interval_method, IntervalMethod::TooFewRounds);
+}
+
+#[test]
+fn finish_says_whether_the_target_was_met_and_how_many_samples_do_not_count() {
+    let finished = |rounds_ns: &[f64], target| {
+        let mut timing = RowSpec::new("copy", 1 << 20, rounds_ns).row().timing;
+        timing.interval_target = target;
+        timing.samples = vec![sample(1, true), sample(0, false), sample(2, false)];
+        finish(&mut timing, Role::Fit);
+        timing
+    };
+    // Half-width 4.303 · 0.01 / √3 = 2.5%.
+    assert_eq!(finished(&[99.0, 100.0, 101.0], Some(0.026)).converged, Some(true));
+    assert_eq!(finished(&[99.0, 100.0, 101.0], Some(0.024)).converged, Some(false));
+    assert_eq!(finished(&[99.0, 100.0], Some(0.026)).converged, None, "no interval, no answer");
+    assert_eq!(finished(&[99.0, 100.0, 101.0], None).converged, None, "nothing was asked");
+    assert_eq!(finished(&[100.0; 3], None).samples_discarded, 2);
+    assert_eq!(finished(&[100.0; 5], None).bimodal, None);
+    assert_eq!(finished(&[100.0; 6], None).bimodal, Some(false));
+    assert_eq!(finished(&[100.0, 110.0, 100.1, 110.2, 100.2, 110.1], None).bimodal, Some(true));
+}
+
+#[test]
+fn rounds_after_a_pilot_have_the_interval_of_both_stages() {
+    let all = rounds(&[(1, 97.0), (2, 100.0), (3, 103.0), (4, 100.0), (5, 100.1)]);
+    let plain = Estimate::of_rounds(&all, Role::Fit, None);
+    let after_pilot = Estimate::of_rounds(&all, Role::Fit, Some(3));
+    assert_eq!(after_pilot.method, IntervalMethod::StudentTLogTwoStage);
+    assert_eq!(after_pilot.estimate_ns, plain.estimate_ns, "the estimate is the same");
+    assert!(after_pilot.relative_half_width() > plain.relative_half_width(), "the pilot was noisier than all");
+    let pilot_alone = Estimate::of_rounds(&all[..3], Role::Fit, Some(3));
+    assert_eq!(pilot_alone.method, IntervalMethod::StudentTLogRounds, "no round followed the pilot");
+    let short = Estimate::of_rounds(&all, Role::Fit, Some(2));
+    assert_eq!(short.method, IntervalMethod::StudentTLogRounds, "two rounds are no pilot");
 }
 
 #[test]

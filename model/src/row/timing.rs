@@ -50,6 +50,8 @@ pub struct Timing {
     pub rounds: Vec<Round>,
     /// Rounds asked for.
     pub rounds_planned: u64,
+    /// First rounds whose spread set `rounds_planned`; absent where the plan alone did.
+    pub pilot_rounds: Option<u64>,
     /// Rounds measured.
     pub rounds_done: u64,
     /// Launches before the timed ones of a visit, as the loop asked for them; the load that settles a device before a
@@ -83,7 +85,8 @@ pub struct Timing {
     pub interval_target: Option<f64>,
     /// Whether the interval is as narrow as the plan wanted; unknown where there is no interval.
     pub converged: Option<bool>,
-    /// Whether the rounds' medians fall into two groups; unknown where they are too few to tell.
+    /// Whether the rounds' medians fall into two groups, see [`crate::modes::two_groups`]; unknown where they are too few
+    /// to tell.
     pub bimodal: Option<bool>,
     /// Samples that do not count: taken under a throttle reason, or shorter than the clock can show.
     pub samples_discarded: u64,

@@ -95,6 +95,9 @@ vocabulary! {
     IntervalMethod, "interval method" {
         /// Student's t on the logarithms of the rounds' medians.
         StudentTLogRounds => "student_t_log_rounds",
+        /// The same, and never narrower than the spread of the rounds that set their number says: see
+        /// [`crate::pilot::two_stage_interval`].
+        StudentTLogTwoStage => "student_t_log_two_stage",
         /// No interval: one visit says nothing about the next.
         SingleVisit => "single_visit",
         /// No interval: fewer than three rounds.

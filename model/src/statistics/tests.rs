@@ -24,6 +24,19 @@ fn t_quantiles_match_the_tables() {
 }
 
 #[test]
+fn factors_match_the_tables_at_other_coverages() {
+    for (coverage, degrees_of_freedom, expected) in [(0.9, 4, 2.131_847), (0.99, 4, 4.604_095), (0.999, 9, 4.780_913)] {
+        let found = student_t_factor(coverage, degrees_of_freedom).unwrap();
+        assert!((found - expected).abs() < 1e-6, "{coverage} at {degrees_of_freedom}: {expected}, not {found}");
+    }
+    let (factor, quantile) = (student_t_factor(0.95, 7).unwrap(), student_t_975(7).unwrap());
+    assert!((factor - quantile).abs() < 1e-12, "{factor} is not {quantile}");
+    for (coverage, degrees_of_freedom) in [(0.95, 0), (0.0, 5), (1.0, 5), (f64::NAN, 5)] {
+        assert_eq!(student_t_factor(coverage, degrees_of_freedom), None);
+    }
+}
+
+#[test]
 fn both_ways_to_a_t_quantile_agree_where_they_meet() {
     let difference = student_t_by_bisection(200) - student_t_by_expansion(200.0);
     assert!(difference.abs() < 1e-10, "bisection and expansion differ by {difference} at 200 degrees");
@@ -79,23 +92,33 @@ fn log_t_interval_is_centred_on_the_geometric_mean() {
     assert!((interval.high / factor - 2.0).abs() < 1e-8, "{interval:?}");
 }
 
-/// The promise of an interval, tried: over many simulated rows it holds the truth about as often as it says.
+/// The promise of an interval, tried: over many simulated rows it holds the truth about as often as it says. `between` and
+/// `within` share the variance; the truth is the median of the noise.
 #[test]
-fn intervals_of_log_normal_rounds_cover_the_truth() {
-    for rounds in [3_usize, 5, 10] {
-        let mut random = Random::new(0x5eed + rounds as u64);
-        let trials = 2_000;
-        let mut covered = 0;
-        for _ in 0..trials {
-            let medians: Vec<f64> = (0..rounds).map(|_| libm::exp(0.02 * random.normal())).collect();
-            let estimate = median(&medians).unwrap();
-            let interval = log_t_interval(&medians).unwrap().widened_to(estimate);
-            assert!(interval.contains(estimate));
-            covered += u32::from(interval.contains(1.0));
+fn intervals_of_rounds_cover_the_truth() {
+    // Rounds' medians that differ among themselves; ones that also carry the noise of a visit's 11 samples; log-normal
+    // ones, so that even the logarithms' logarithms are normal.
+    type Draw = fn(&mut Random) -> f64;
+    let between: Draw = |random| libm::exp(0.02 * random.normal());
+    let nested: Draw = |random| {
+        let round = 0.02 * random.normal();
+        let samples: Vec<f64> = (0..11).map(|_| libm::exp(round + 0.05 * random.normal())).collect();
+        median(&samples).unwrap()
+    };
+    let wide: Draw = |random| libm::exp(0.3 * random.normal());
+    for (what, draw) in [("between", between), ("nested", nested), ("wide", wide)] {
+        for rounds in [3_usize, 5, 10] {
+            let mut random = Random::new(0x5eed + rounds as u64);
+            let trials = 4_000;
+            let covered = (0..trials).filter(|_| {
+                let medians: Vec<f64> = (0..rounds).map(|_| draw(&mut random)).collect();
+                let estimate = median(&medians).unwrap();
+                log_t_interval(&medians).unwrap().widened_to(estimate).contains(1.0)
+            });
+            let coverage = covered.count() as f64 / f64::from(trials);
+            assert!(coverage >= 0.94, "{what}, {rounds} rounds: the interval holds the truth in {coverage} of trials");
+            assert!(coverage <= 0.97, "{what}, {rounds} rounds: the interval is wider than it says, {coverage}");
         }
-        let coverage = f64::from(covered) / f64::from(trials);
-        assert!(coverage >= 0.94, "{rounds} rounds: the interval holds the truth in {coverage} of trials");
-        assert!(coverage <= 0.97, "{rounds} rounds: the interval is wider than it says, {coverage} of trials");
     }
 }
 

@@ -140,6 +140,7 @@ fn timing() -> Vec<Field> {
             ],
         ),
         whole("rounds_planned"),
+        optional(whole("pilot_rounds")),
         whole("rounds_done"),
         whole("warmups"),
         text("timing_mode"),
