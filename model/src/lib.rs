@@ -7,6 +7,7 @@
 //! What is deliberately absent: device libraries, Arrow, Parquet, gRPC. The Arrow schema of a row is owned by
 //! `fleetcal-proto`; this crate owns what a row *means*.
 
+pub mod compare;
 pub mod constants;
 pub mod device;
 pub mod digest;
