@@ -81,7 +81,7 @@ fn devices(arguments: &PlanArguments) -> Result<Vec<FleetDevice>, Failure> {
     };
     Ok(facts
         .into_iter()
-        .map(|facts| FleetDevice { facts, node: "local".to_owned(), host: "local".to_owned() })
+        .map(|facts| FleetDevice { facts, node: "local".to_owned(), host: "local".to_owned(), rack: None })
         .collect())
 }
 

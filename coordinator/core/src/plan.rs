@@ -22,6 +22,7 @@
 //! stop = "interval"                    # or "stable_noise"; "count" takes samples_max always
 //! noise_target = "0.25%"               # of a visit's median, for stop = "interval"
 //! visit_limit = "1s"                   # of one visit, whatever its noise
+//! caches = "auto"                      # as each sweep wants it; "cold" flushes before each interval, "warm" never
 //! batching = "auto"                    # short kernels are timed many at a time; "never" times each launch alone
 //! solutions = "all"                    # "best" measures what the constants in force would select, and nothing else
 //! screening_samples = 3                # timed intervals of a screening visit

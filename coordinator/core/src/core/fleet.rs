@@ -60,6 +60,7 @@ impl Fleet {
             facts: device.facts.clone(),
             node: identity.map(|identity| identity.node.clone()).unwrap_or_default(),
             host: identity.map(|identity| identity.host.clone()).unwrap_or_default(),
+            rack: identity.and_then(|identity| identity.rack.clone()),
         }
     }
 

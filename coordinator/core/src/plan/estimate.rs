@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! launch   = launch overhead + bytes read and written / bandwidth
-//! interval = a launch; where short kernels are batched, at least a batch
+//! interval = a launch; where short kernels are batched, at least a batch; after a flush where the plan wants caches cold
 //! samples  = as many intervals as fit into the visit limit, from samples_min to samples_max
 //! visit    = poison + warmups launches + samples; under a burst load, the idleness before it
 //! a size, every round:     filling its largest set of arrays
@@ -25,7 +25,7 @@ use fleetcal_kernels::Family;
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::id::{ClassId, DeviceId, RunId};
 use fleetcal_model::point::Point;
-use fleetcal_model::policy::{Batching, BoundsCheck, Load, MeasuringPolicy, SolutionChoice};
+use fleetcal_model::policy::{Batching, BoundsCheck, Caches, Load, MeasuringPolicy, SolutionChoice};
 
 use super::Plan;
 use super::select::FleetDevice;
@@ -150,9 +150,10 @@ fn point_cost(
         return PointCost { once_ns: 0.0, round_ns: 0.0 };
     };
     let launch_ns = machine.launch_ns + (counts.bytes_read + counts.bytes_written) as f64 / machine.bytes_per_ns;
-    let interval_ns = match policy.batching {
-        Batching::Auto => launch_ns.max(BATCH_NS),
-        Batching::Never => launch_ns,
+    let interval_ns = match (policy.caches, policy.batching) {
+        (Caches::Cold, _) => launch_ns + machine.flush_ns(device),
+        (Caches::Auto | Caches::Warm, Batching::Auto) => launch_ns.max(BATCH_NS),
+        (Caches::Auto | Caches::Warm, Batching::Never) => launch_ns,
     };
     let poison_ns = machine.launch_ns + counts.bytes_written as f64 / machine.bytes_per_ns;
     let before_ns = poison_ns + launch_ns * policy.warmups as f64 + idle_ns(policy, machine);

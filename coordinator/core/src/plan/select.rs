@@ -17,6 +17,8 @@ pub struct FleetDevice {
     pub node: String,
     /// Name of its host.
     pub host: String,
+    /// Label of its rack.
+    pub rack: Option<String>,
 }
 
 /// What of a device a selector looks at.
@@ -30,6 +32,8 @@ pub enum SelectorField {
     Name,
     /// Node label or host name.
     Node,
+    /// Rack label.
+    Rack,
     /// Its UUID.
     Uuid,
     /// Who drives it.
@@ -38,7 +42,8 @@ pub enum SelectorField {
 
 impl SelectorField {
     /// Every field.
-    pub const ALL: [Self; 6] = [Self::Class, Self::Vendor, Self::Name, Self::Node, Self::Uuid, Self::Backend];
+    pub const ALL: [Self; 7] =
+        [Self::Class, Self::Vendor, Self::Name, Self::Node, Self::Rack, Self::Uuid, Self::Backend];
 
     /// The word before the equals sign.
     pub const fn name(self) -> &'static str {
@@ -47,6 +52,7 @@ impl SelectorField {
             Self::Vendor => "vendor",
             Self::Name => "name",
             Self::Node => "node",
+            Self::Rack => "rack",
             Self::Uuid => "uuid",
             Self::Backend => "backend",
         }
@@ -74,6 +80,7 @@ impl Selector {
             Some(SelectorField::Vendor) => any(&[&facts.vendor]),
             Some(SelectorField::Name) => any(&[&facts.name]),
             Some(SelectorField::Node) => any(&[&device.node, &device.host]),
+            Some(SelectorField::Rack) => device.rack.as_deref().is_some_and(|rack| any(&[rack])),
             Some(SelectorField::Uuid) => any(&[facts.uuid.as_str()]),
             Some(SelectorField::Backend) => any(&[facts.backend.name()]),
             None => {
@@ -163,7 +170,9 @@ mod tests {
 
     #[test]
     fn selectors_look_at_what_they_name() {
-        let device = sample_device("GPU-1a2b", "node-7");
+        let device = FleetDevice { rack: Some("R12".to_owned()), ..sample_device("GPU-1a2b", "node-7") };
+        let everywhere: Selector = "rack=*".parse().expect("a selector");
+        assert!(!everywhere.matches(&sample_device("GPU-1", "a")), "a device without a rack is in none");
         for (text, expected) in [
             ("vendor=nvidia", true),
             ("vendor=amd", false),
@@ -176,6 +185,8 @@ mod tests {
             ("class=nvidia-h200-*", true),
             ("name=*h200", true),
             ("node-7", false),
+            ("rack=R1*", true),
+            ("rack=r2", false),
         ] {
             let selector: Selector = text.parse().expect("a selector");
             assert_eq!(selector.matches(&device), expected, "{text}");

@@ -1,6 +1,6 @@
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::id::RunId;
-use fleetcal_model::policy::{Batching, BoundsCheck, DataPattern, Load, SolutionChoice, StopCriterion};
+use fleetcal_model::policy::{Batching, BoundsCheck, Caches, DataPattern, Load, SolutionChoice, StopCriterion};
 
 use super::*;
 
@@ -28,7 +28,7 @@ pub(crate) fn sample_device(uuid: &str, node: &str) -> FleetDevice {
         last_level_cache_bytes: Some(60 << 20),
         warp_size: 32,
     };
-    FleetDevice { facts, node: node.to_owned(), host: format!("{node}.example") }
+    FleetDevice { facts, node: node.to_owned(), host: format!("{node}.example"), rack: None }
 }
 
 /// A two-core virtual machine that reports the last-level cache of its host.
@@ -92,12 +92,13 @@ const CASES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "name = \"a\"\n[measure]\nbatching = true\nsolutions = \"bets\"\ndata = \"randm\"\nbounds = \"page\"\n$SWEEP",
+        "name = \"a\"\n[measure]\nbatching = true\nsolutions = \"bets\"\ndata = \"randm\"\nbounds = \"page\"\ncaches = \"hot\"\n$SWEEP",
         &[
             "3:12: measure.batching: expected a string, found true or false",
             "4:13: measure.solutions: unknown solution choice `bets`, did you mean `best`?",
             "5:8: measure.data: unknown data pattern `randm`, did you mean `random`?",
             "6:10: measure.bounds: unknown bounds check `page`, did you mean `pages`?, known: none, values, pages",
+            "7:10: measure.caches: unknown cache state `hot`, known: auto, cold, warm",
         ],
     ),
     (
@@ -237,6 +238,7 @@ rounds_max = 9
 interval_target = "1%"
 stop = "stable_noise"
 batching = "never"
+caches = "cold"
 solutions = "best"
 data = "trigonometric"
 bounds = "pages"
@@ -263,6 +265,7 @@ sizes_min = 5
     assert_eq!((measure.rounds, measure.noise_target, measure.visit_ns_max), (4, 0.005, 250_000_000));
     assert_eq!((measure.validate_elements, measure.exit_on_error, measure.task_ns_max), (-1, true, 90_000_000_000));
     assert_eq!((measure.rounds_max, measure.interval_target, measure.stop), (9, 0.01, StopCriterion::StableNoise));
+    assert_eq!(measure.caches, Caches::Cold);
     assert_eq!((measure.batching, measure.solutions), (Batching::Never, SolutionChoice::Best));
     assert_eq!((measure.data, measure.bounds), (DataPattern::Trigonometric, BoundsCheck::Pages));
     assert_eq!((measure.load, measure.load_ns), (Some(Load::Sustained), 10_000_000_000));

@@ -9,29 +9,56 @@ const UNITS: [(&str, u64); 5] =
 /// Every key of `[measure]` that is in force, with its value in TOML, defaults included. The time of one task stands in
 /// `[limits]`.
 pub fn measure_keys(policy: &MeasuringPolicy) -> Vec<(&'static str, String)> {
+    // Every field by its name, so that a new one cannot be forgotten here.
+    let MeasuringPolicy {
+        rounds,
+        rounds_max,
+        interval_target,
+        warmups,
+        samples_min,
+        samples_max,
+        stop,
+        noise_target,
+        visit_ns_max,
+        caches,
+        batching,
+        solutions,
+        screening_samples,
+        finalists,
+        data,
+        validate_elements,
+        bounds,
+        exit_on_error,
+        load,
+        load_ns,
+        monitor,
+        settle_ns_max,
+        task_ns_max: _,
+    } = policy;
     let mut keys = vec![
-        ("rounds", policy.rounds.to_string()),
-        ("rounds_max", policy.rounds_max.to_string()),
-        ("interval_target", percent(policy.interval_target)),
-        ("warmups", policy.warmups.to_string()),
-        ("samples_min", policy.samples_min.to_string()),
-        ("samples_max", policy.samples_max.to_string()),
-        ("stop", quoted(policy.stop.name())),
-        ("noise_target", percent(policy.noise_target)),
-        ("visit_limit", duration(policy.visit_ns_max)),
-        ("batching", quoted(policy.batching.name())),
-        ("solutions", quoted(policy.solutions.name())),
-        ("screening_samples", policy.screening_samples.to_string()),
-        ("finalists", policy.finalists.to_string()),
-        ("data", quoted(policy.data.name())),
-        ("validate", validation(policy.validate_elements)),
-        ("bounds", quoted(policy.bounds.name())),
-        ("exit_on_error", policy.exit_on_error.to_string()),
-        ("monitor", policy.monitor.to_string()),
-        ("settle_limit", if policy.settle_ns_max == 0 { quoted("none") } else { duration(policy.settle_ns_max) }),
+        ("rounds", rounds.to_string()),
+        ("rounds_max", rounds_max.to_string()),
+        ("interval_target", percent(*interval_target)),
+        ("warmups", warmups.to_string()),
+        ("samples_min", samples_min.to_string()),
+        ("samples_max", samples_max.to_string()),
+        ("stop", quoted(stop.name())),
+        ("noise_target", percent(*noise_target)),
+        ("visit_limit", duration(*visit_ns_max)),
+        ("caches", quoted(caches.name())),
+        ("batching", quoted(batching.name())),
+        ("solutions", quoted(solutions.name())),
+        ("screening_samples", screening_samples.to_string()),
+        ("finalists", finalists.to_string()),
+        ("data", quoted(data.name())),
+        ("validate", validation(*validate_elements)),
+        ("bounds", quoted(bounds.name())),
+        ("exit_on_error", exit_on_error.to_string()),
+        ("monitor", monitor.to_string()),
+        ("settle_limit", if *settle_ns_max == 0 { quoted("none") } else { duration(*settle_ns_max) }),
     ];
-    if let Some(load) = policy.load {
-        keys.extend([("load", quoted(load.name())), ("load_time", duration(policy.load_ns))]);
+    if let Some(load) = load {
+        keys.extend([("load", quoted(load.name())), ("load_time", duration(*load_ns))]);
     }
     keys
 }
@@ -61,7 +88,7 @@ fn validation(elements: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fleetcal_model::policy::{Load, MeasuringPolicy};
+    use fleetcal_model::policy::{Caches, Load, MeasuringPolicy};
 
     use super::*;
     use crate::plan::{Plan, builtin, builtin_names};
@@ -84,6 +111,7 @@ mod tests {
             validate_elements: -1,
             visit_ns_max: 1_500_001,
             settle_ns_max: 0,
+            caches: Caches::Cold,
             load: Some(Load::Sustained),
             load_ns: 90_000_000_000,
             monitor: false,

@@ -63,6 +63,8 @@ fn page_checks_cost_and_a_selection_saves() {
 fn short_kernels_take_a_batch_where_they_may() {
     let never = cost(|policy| policy.batching = Batching::Never);
     let auto = cost(|policy| policy.batching = Batching::Auto);
+    let cold = cost(|policy| policy.caches = Caches::Cold);
+    assert!(cold.expected_ns > never.expected_ns, "a flush takes its time: {cold:?} {never:?}");
     assert!(
         auto.expected_ns > never.expected_ns,
         "a copy of 2^26 elements is shorter than a batch: {auto:?} {never:?}"

@@ -1,7 +1,7 @@
 //! The `[measure]` section: how points are measured.
 
 use fleetcal_model::policy::{
-    Batching, BoundsCheck, DataPattern, Load, MeasuringPolicy, SolutionChoice, StopCriterion,
+    Batching, BoundsCheck, Caches, DataPattern, Load, MeasuringPolicy, SolutionChoice, StopCriterion,
 };
 
 use super::COUNT_MAX;
@@ -9,7 +9,7 @@ use crate::plan::error::Errors;
 use crate::plan::quantity::{boolean, duration_ns, duration_or_none_ns, member, percent, validation, whole_within};
 use crate::plan::reader::{Section, bad_value};
 
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "rounds",
     "rounds_max",
     "interval_target",
@@ -19,6 +19,7 @@ const KEYS: [&str; 21] = [
     "stop",
     "noise_target",
     "visit_limit",
+    "caches",
     "batching",
     "solutions",
     "screening_samples",
@@ -68,6 +69,7 @@ fn effort(section: &Section<'_>, default: MeasuringPolicy, errors: &mut Errors<'
         stop: section.read("stop", member(StopCriterion::ALL, "stop criterion"), errors).unwrap_or(policy.stop),
         noise_target: section.read("noise_target", percent, errors).unwrap_or(policy.noise_target),
         visit_ns_max: section.read("visit_limit", duration_ns, errors).unwrap_or(policy.visit_ns_max),
+        caches: section.read("caches", member(Caches::ALL, "cache state"), errors).unwrap_or(policy.caches),
         batching: section.read("batching", member(Batching::ALL, "batching"), errors).unwrap_or(policy.batching),
         ..policy
     }
