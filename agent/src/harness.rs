@@ -35,6 +35,7 @@ mod rounds;
 mod selector;
 mod set_up;
 mod settle;
+mod solutions;
 pub mod stop;
 pub mod template;
 mod timer;

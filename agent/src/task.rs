@@ -3,6 +3,7 @@
 use fleetcal_model::id::{DeviceId, RunId, TaskId};
 use fleetcal_model::point::Point;
 use fleetcal_model::policy::MeasuringPolicy;
+use fleetcal_model::selection::Selected;
 use serde::{Deserialize, Serialize};
 
 /// One unit of work under a lease.
@@ -28,6 +29,8 @@ pub struct TaskSpec {
     pub seed: u64,
     /// Free text from the plan.
     pub label: Option<String>,
+    /// Solutions that the constants in force select; looked at only where the policy measures selected solutions.
+    pub selected: Vec<Selected>,
     /// Whether no other device of the node is measured meanwhile.
     pub alone_on_node: bool,
 }

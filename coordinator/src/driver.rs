@@ -10,6 +10,7 @@ mod state;
 
 use std::sync::Arc;
 
+use fleetcal_core::action::Refused;
 use fleetcal_core::core::Core;
 use fleetcal_core::event::{AgentIdentity, Event, LeaseKey, Timestamp};
 use fleetcal_model::id::{AgentId, ChunkId};
@@ -81,7 +82,7 @@ impl From<DriverError> for Status {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// Why the core refused the request, if it did.
-    pub(crate) refused: Option<String>,
+    pub(crate) refused: Option<(Refused, String)>,
 }
 
 /// What a hello answered.

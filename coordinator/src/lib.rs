@@ -26,6 +26,7 @@ mod ingest;
 pub mod journal;
 pub mod rows;
 mod rpc;
+mod selection;
 mod server;
 mod views;
 mod watch;

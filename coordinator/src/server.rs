@@ -88,8 +88,15 @@ impl Coordinator {
             stop: stop.clone(),
             streams: streams.clone(),
         };
-        let control =
-            Control { driver: driver.clone(), fits, watchers, clock, stop: stop.clone(), streams: streams.clone() };
+        let control = Control {
+            driver: driver.clone(),
+            fits,
+            watchers,
+            clock,
+            constants: layout.constants(),
+            stop: stop.clone(),
+            streams: streams.clone(),
+        };
         let serving = tokio::spawn(serve(listener, session, control, stop.clone()));
         tracing::info!(%address, folder = %config.data_folder.display(), "coordinator serves");
         let (_abandon, _stop) = (abandoned.drop_guard(), stop.clone().drop_guard());

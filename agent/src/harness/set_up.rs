@@ -2,14 +2,16 @@
 
 use fleetcal_kernels::BufferSpec;
 use fleetcal_model::point::{Point, Solution};
+use fleetcal_model::row::Counts;
 
 use super::HarnessError;
 use super::arena::{allocated_bytes, slot_bytes};
 use super::bench::{Bench, SCREENING_ROUND};
 use super::flush::Flush;
 use super::record::{PointWork, Publication, Record, Verdict};
+use super::solutions::{Choice, SolutionIterator};
 use super::template::RowSource;
-use crate::device::{Device, DeviceError, Instrument};
+use crate::device::{Device, DeviceError, Instrument, Prepared};
 use crate::worker::message::Event;
 
 /// Measures the instrument, drops points that cannot be measured, prepares every solution of the others, and publishes
@@ -82,50 +84,71 @@ pub(super) fn drop_too_large<D: Device>(
 /// Prepares all solutions of all points in one call, so that the backend can compile several at once.
 fn prepare<D: Device>(bench: &mut Bench<'_, D>, instrument: &Instrument) -> Result<(), HarnessError> {
     let facts = bench.device.facts().clone();
+    let iterator = SolutionIterator::of(bench.setting.task);
     let mut work: Vec<(Point, Solution)> = Vec::new();
     let mut point_of: Vec<usize> = Vec::new();
+    let mut skipped: Vec<(usize, Solution, String)> = Vec::new();
     for (index, point) in bench.points.iter().map(|work| &work.point).enumerate() {
-        for solution in bench.family.solutions(point, &facts) {
-            work.push((point.clone(), solution));
-            point_of.push(index);
+        match iterator.choice(bench.family, point, &facts) {
+            Choice::Try(solutions) => {
+                point_of.extend(solutions.iter().map(|_| index));
+                work.extend(solutions.into_iter().map(|solution| (point.clone(), solution)));
+            }
+            Choice::Skip { solution, reason } => skipped.push((index, solution, reason)),
         }
     }
     let mut prepared = bench.device.prepare(&work).into_iter();
-    for ((point, solution), index) in work.into_iter().zip(point_of) {
+    for ((_, solution), index) in work.into_iter().zip(point_of) {
         let missing = || DeviceError::Launch { what: format!("preparing {solution}"), reason: "no answer".to_owned() };
         let (prepared, verdict) = match prepared.next().unwrap_or_else(|| Err(missing())) {
             Ok(prepared) => (Some(prepared), Verdict::Pending),
             Err(error @ (DeviceError::Lost { .. } | DeviceError::Library { .. })) => return Err(error.into()),
             Err(error) => (None, Verdict::Invalid(error.to_string())),
         };
-        let source = RowSource {
-            setting: bench.setting,
-            facts: &facts,
-            origin: bench.device.origin(),
-            clock_source: bench.device.clock_source(),
-            instrument,
-            point: &point,
-            solution: &solution,
-            flush: bench.points[index].flush,
-            counts: bench.family.counts(&point, &solution),
-            rounds_planned: bench.limits.rounds,
-        };
-        let template = source.template(prepared.as_ref());
-        bench.points[index].records.push(bench.records.len());
-        bench.records.push(Record {
-            point: index,
-            solution,
-            prepared,
-            verdict,
-            template,
-            publication: Publication::Unsaid,
-            selected: true,
-            rounds_done: 0,
-            screening_ns: None,
-            cost: None,
-        });
+        let counts = bench.family.counts(&bench.points[index].point, &solution);
+        add_record(bench, instrument, index, (solution, counts), (prepared, verdict));
+    }
+    for (index, solution, reason) in skipped {
+        // What a solution that is none of the family's would move is not known.
+        add_record(bench, instrument, index, (solution, Counts::default()), (None, Verdict::Skipped(reason)));
     }
     Ok(())
+}
+
+/// Notes one (point, solution), with what is known of it before its first visit.
+fn add_record<D: Device>(
+    bench: &mut Bench<'_, D>,
+    instrument: &Instrument,
+    point: usize,
+    (solution, counts): (Solution, Counts),
+    (prepared, verdict): (Option<Prepared<D::Program>>, Verdict),
+) {
+    let source = RowSource {
+        setting: bench.setting,
+        facts: bench.device.facts(),
+        origin: bench.device.origin(),
+        clock_source: bench.device.clock_source(),
+        instrument,
+        point: &bench.points[point].point,
+        solution: &solution,
+        flush: bench.points[point].flush,
+        counts,
+        rounds_planned: bench.limits.rounds,
+    };
+    let template = source.template(prepared.as_ref());
+    bench.points[point].records.push(bench.records.len());
+    bench.records.push(Record {
+        point,
+        solution,
+        prepared,
+        verdict,
+        template,
+        publication: Publication::Unsaid,
+        selected: true,
+        rounds_done: 0,
+        screening_ns: None,
+        cost: None,
+    });
 }
 
 /// Makes the arena of the coming round fit by giving up the largest point still wanted, after the device said that it

@@ -6,3 +6,4 @@ mod limits;
 mod outcomes;
 mod procedure;
 mod settling;
+mod solutions;

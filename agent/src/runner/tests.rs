@@ -75,6 +75,7 @@ fn job() -> Job {
         policy: MeasuringPolicy::default(),
         seed: 1,
         label: None,
+        selected: Vec::new(),
         alone_on_node: true,
     };
     Job { task, devices: vec![device("SIM-1")], sim: SimSpec::default(), labels: labels() }

@@ -80,6 +80,7 @@ fn grant(task: &str, device: &str) -> Order {
         seed: 1,
         label: None,
         alone_on_node: true,
+        selected: Vec::new(),
     };
     Order::Grant((&task).into())
 }

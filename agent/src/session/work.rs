@@ -74,8 +74,18 @@ impl Session {
     }
 
     fn start_task(&mut self, leased: LeasedTask, devices: Vec<DeviceFacts>) {
-        let LeasedTask { lease, run_id, plan_digest, devices: uuids, points, policy, seed, label, alone_on_node } =
-            leased;
+        let LeasedTask {
+            lease,
+            run_id,
+            plan_digest,
+            devices: uuids,
+            points,
+            policy,
+            seed,
+            label,
+            selected,
+            alone_on_node,
+        } = leased;
         tracing::info!(task = lease.task_id.as_str(), attempt = lease.attempt, points = points.len(), "a task begins");
         let task = TaskSpec {
             task_id: lease.task_id.clone(),
@@ -88,6 +98,7 @@ impl Session {
             policy,
             seed,
             label,
+            selected,
             alone_on_node,
         };
         let job = Job { task, devices, sim: self.setup.sim.clone(), labels: self.setup.labels.clone() };

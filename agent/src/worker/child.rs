@@ -191,6 +191,7 @@ mod tests {
             policy: MeasuringPolicy::default(),
             seed: 1,
             label: None,
+            selected: Vec::new(),
             alone_on_node: true,
         };
         Request::Measure { task: Box::new(task), devices, sim: SimSpec::default(), labels: labels() }

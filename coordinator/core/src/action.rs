@@ -3,6 +3,7 @@
 use fleetcal_model::id::{AgentId, DeviceId, RunId, TaskId};
 use fleetcal_model::point::Point;
 use fleetcal_model::policy::MeasuringPolicy;
+use fleetcal_model::selection::Selected;
 
 use crate::event::{Event, LeaseKey};
 
@@ -25,6 +26,8 @@ pub struct Grant {
     pub seed: u64,
     /// Free text from the plan.
     pub label: Option<String>,
+    /// Solutions that the constants in force select; empty unless the plan measures selected solutions.
+    pub selected: Vec<Selected>,
     /// Whether no other device of the node is measured meanwhile.
     pub alone_on_node: bool,
 }
@@ -76,7 +79,21 @@ pub enum Action {
     Refused {
         /// The run it was about.
         run: RunId,
+        /// What was wrong with it.
+        refusal: Refused,
         /// Why.
         reason: String,
     },
+}
+
+/// What was wrong with a refused request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// It is wrong as it is: a plan or a selector that says nothing, or a plan that its own limits or the memory of the
+    /// devices forbid.
+    Request,
+    /// No device or run is there that it means.
+    NotFound,
+    /// It cannot be done as things stand.
+    State,
 }

@@ -10,7 +10,7 @@
 
 use fleetcal_model::id::{AgentId, RunId, TaskId};
 
-use crate::action::Action;
+use crate::action::{Action, Refused};
 use crate::event::{Event, Timestamp};
 
 mod fleet;
@@ -100,8 +100,8 @@ impl Core {
     /// be worked with.
     pub fn replay(&mut self, now: Timestamp, event: Event) -> Result<(), ReplayError> {
         self.presence.stale = true;
-        if let Event::RunStarted { run, plan, devices, tasks_digest } = event {
-            return self.start_run(now, run, (&plan, &tasks_digest), &devices, &mut Vec::new());
+        if let Event::RunStarted { run, plan, devices, tasks_digest, selections } = event {
+            return self.start_run(now, run, (&plan, &tasks_digest), (&devices, selections), &mut Vec::new());
         }
         self.take(now, event, &mut Vec::new());
         Ok(())
@@ -114,10 +114,13 @@ impl Core {
 
     fn take(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
         match event {
-            Event::RunSubmitted { run, plan, selectors } => self.submit(now, run, plan, &selectors, actions),
-            Event::RunStarted { run, plan, devices, tasks_digest } => {
-                if let Err(error) = self.start_run(now, run.clone(), (&plan, &tasks_digest), &devices, actions) {
-                    refuse(&run, error, actions);
+            Event::RunSubmitted { run, plan, selectors, selections } => {
+                self.submit(now, run, (plan, &selectors), selections, actions);
+            }
+            Event::RunStarted { run, plan, devices, tasks_digest, selections } => {
+                let (planned, fleet) = ((plan.as_str(), tasks_digest.as_str()), (devices.as_slice(), selections));
+                if let Err(error) = self.start_run(now, run.clone(), planned, fleet, actions) {
+                    refuse(&run, Refused::Request, error, actions);
                 }
             }
             Event::RunResumed { run } => self.resume_run(now, &run, actions),
@@ -180,8 +183,8 @@ fn work_available(actions: &mut Vec<Action>) {
 }
 
 /// Says that a user's request cannot be done.
-fn refuse(run: &RunId, reason: impl ToString, actions: &mut Vec<Action>) {
-    actions.push(Action::Refused { run: run.clone(), reason: reason.to_string() });
+fn refuse(run: &RunId, refusal: Refused, reason: impl ToString, actions: &mut Vec<Action>) {
+    actions.push(Action::Refused { run: run.clone(), refusal, reason: reason.to_string() });
 }
 
 #[cfg(test)]

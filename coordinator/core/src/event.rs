@@ -5,7 +5,8 @@
 //! ([`crate::action::Action::Journal`]). Facts alone, replayed in order with their times, give the same core again.
 
 use fleetcal_model::device::DeviceFacts;
-use fleetcal_model::id::{AgentId, ChunkId, DeviceId, RunId, TaskId};
+use fleetcal_model::id::{AgentId, ChunkId, ClassId, DeviceId, RunId, TaskId};
+use fleetcal_model::selection::Selected;
 use serde::{Deserialize, Serialize};
 
 /// Nanoseconds since 1970 UTC, as the shell's clock says.
@@ -81,6 +82,15 @@ pub struct CommittedSegment {
     pub rows: u64,
 }
 
+/// What the constants of a class select, as they are in force when a run begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassSelection {
+    /// The class.
+    pub class: ClassId,
+    /// The solutions, at most one of each kernel and number format.
+    pub solutions: Vec<Selected>,
+}
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Event {
@@ -92,6 +102,8 @@ pub enum Event {
         plan: String,
         /// Narrows the plan to devices that match one of these selectors, if any.
         selectors: Vec<String>,
+        /// What the constants in force select, by class; only a plan that measures selected solutions looks at it.
+        selections: Vec<ClassSelection>,
     },
     /// A run has started on these devices. Said by the core itself, and replayed as it was. It carries the plan's text,
     /// which is parsed and planned again, so that a replay needs nothing else; a replay whose tasks would be others is
@@ -105,6 +117,10 @@ pub enum Event {
         devices: Vec<DeviceId>,
         /// What it was planned to, [`crate::plan::Planned::digest`].
         tasks_digest: String,
+        /// What the constants in force selected when it began, for the classes of its devices; empty unless the plan
+        /// measures selected solutions. All tasks of the run go by it, whatever is published meanwhile.
+        #[serde(default)]
+        selections: Vec<ClassSelection>,
     },
     /// A user goes on with a run that was cut short: its unfinished tasks are pending again.
     RunResumed {

@@ -259,7 +259,7 @@ impl State {
                     self.ended.add(&run);
                     self.watchers.tell(run, News::Ended);
                 }
-                Action::Refused { reason, .. } => answer.refused = Some(reason),
+                Action::Refused { refusal, reason, .. } => answer.refused = Some((refusal, reason)),
             }
         }
         answer
@@ -318,6 +318,7 @@ fn grant_message(grant: Grant) -> v1::Task {
         policy: grant.policy,
         seed: grant.seed,
         label: grant.label,
+        selected: grant.selected,
         alone_on_node: grant.alone_on_node,
     })
 }

@@ -1,10 +1,13 @@
 //! The users' service: runs, their news, the fleet, constants.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use fleetcal_core::event::{Event, Timestamp};
+use fleetcal_core::action::Refused;
+use fleetcal_core::event::{ClassSelection, Event, Timestamp};
 use fleetcal_core::plan::Plan;
 use fleetcal_model::id::RunId;
+use fleetcal_model::policy::SolutionChoice;
 use fleetcal_proto::status::ErrorKind;
 use fleetcal_proto::v1;
 use fleetcal_proto::v1::run_event::Body;
@@ -20,6 +23,7 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::constants::Fits;
 use crate::driver::{Driver, DriverError};
+use crate::selection;
 use crate::views;
 use crate::watch::{News, Watchers};
 
@@ -33,6 +37,8 @@ pub(crate) struct Control {
     pub(crate) fits: Arc<Fits>,
     pub(crate) watchers: Watchers,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The folder of published constants.
+    pub(crate) constants: PathBuf,
     /// Cancelled when the coordinator stops.
     pub(crate) stop: CancellationToken,
     /// Everything that runs for a stream.
@@ -114,10 +120,25 @@ impl Control {
     /// Begins a run of a plan.
     async fn begin(&self, plan: String, selectors: Vec<String>) -> Result<RunId, Status> {
         // Parsed here for its errors; the core parses the text again, and would refuse it in one sentence.
-        Plan::parse(&plan).map_err(|errors| ErrorKind::InvalidRequest.status(errors.to_string()))?;
+        let parsed = Plan::parse(&plan).map_err(|errors| ErrorKind::InvalidRequest.status(errors.to_string()))?;
+        let selections = match parsed.measure.solutions {
+            SolutionChoice::All => Vec::new(),
+            SolutionChoice::Best => self.selections().await?,
+        };
         let run = new_run_id(self.clock.now());
-        self.accepted(Event::RunSubmitted { run: run.clone(), plan, selectors }).await?;
+        self.accepted(Event::RunSubmitted { run: run.clone(), plan, selectors, selections }).await?;
         Ok(run)
+    }
+
+    /// What the constants in force select, for every class of the fleet.
+    async fn selections(&self) -> Result<Vec<ClassSelection>, Status> {
+        let classes = self.driver.read(|view| selection::classes(view.core)).await?;
+        let store = self.constants.clone();
+        let reading = tokio::task::spawn_blocking(move || selection::in_force(&store, &classes));
+        let read = reading.await.map_err(|error| ErrorKind::Internal.status(error.to_string()))?;
+        read.map_err(|error| {
+            ErrorKind::NotPossible.status(format!("what the constants in force select is not known: {error}"))
+        })
     }
 
     /// Goes on with a run that was cut short.
@@ -131,7 +152,14 @@ impl Control {
     async fn accepted(&self, event: Event) -> Result<(), Status> {
         match self.driver.step(event).await?.refused {
             None => Ok(()),
-            Some(reason) => Err(ErrorKind::NotPossible.status(reason)),
+            Some((refusal, reason)) => {
+                let kind = match refusal {
+                    Refused::Request => ErrorKind::InvalidRequest,
+                    Refused::NotFound => ErrorKind::NotFound,
+                    Refused::State => ErrorKind::NotPossible,
+                };
+                Err(kind.status(reason))
+            }
         }
     }
 

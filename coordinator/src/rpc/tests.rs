@@ -26,12 +26,13 @@ fn services(folder: &std::path::Path) -> (Session, Control) {
     let (driver, _) = Driver::spawn(state(folder), Arc::clone(&clock), stop.clone());
     let (ingest, _) = Ingest::spawn(layout.clone(), driver.clone(), Arc::clone(&clock));
     let (ended, _) = EndedRuns::new();
+    let constants = layout.constants();
     let fits = Fits::new(layout, driver.clone(), Arc::clone(&clock), ended);
     let (lease, heartbeat) = (Duration::from_secs(30), Duration::from_secs(10));
     let (of_session, watchers) = (driver.clone(), Watchers::new());
     let session =
         Session { driver: of_session, ingest, lease, heartbeat, stop: stop.clone(), streams: streams.clone() };
-    (session, Control { driver, fits, watchers, clock, stop, streams })
+    (session, Control { driver, fits, watchers, clock, constants, stop, streams })
 }
 
 /// Calls a method with an empty body, as a caller at that address would.

@@ -3,8 +3,9 @@
 use fleetcal_model::id::{DeviceId, RunId};
 use fleetcal_model::point::Point;
 use fleetcal_model::policy::MeasuringPolicy;
+use fleetcal_model::selection::Selected;
 
-use super::{ConvertError, Lease, text};
+use super::{ConvertError, Lease, name, text};
 use crate::v1;
 
 /// A task under a lease, with all that its agent needs. Coordinator and agent each have a type of their own for it;
@@ -27,6 +28,8 @@ pub struct LeasedTask {
     pub seed: u64,
     /// Free text from the plan.
     pub label: Option<String>,
+    /// Solutions that the constants in force select; empty unless the policy measures selected solutions.
+    pub selected: Vec<Selected>,
     /// Whether no other device of the node is measured meanwhile.
     pub alone_on_node: bool,
 }
@@ -45,6 +48,7 @@ impl From<&LeasedTask> for v1::Task {
             seed: task.seed,
             label: task.label.clone(),
             alone_on_node: task.alone_on_node,
+            selected: task.selected.iter().map(v1::SelectedSolution::from).collect(),
         }
     }
 }
@@ -75,6 +79,10 @@ impl TryFrom<v1::Task> for LeasedTask {
         if points.is_empty() {
             return Err(ConvertError::missing("Task.points"));
         }
+        let selected = wire.selected.into_iter().enumerate().map(|(index, one)| {
+            Selected::try_from(one).map_err(|error| error.within(&format!("Task.selected[{index}]")))
+        });
+        let selected = selected.collect::<Result<Vec<_>, ConvertError>>()?;
         Ok(Self {
             lease,
             run_id: RunId::new(text(wire.run_id, "Task.run_id")?),
@@ -84,6 +92,7 @@ impl TryFrom<v1::Task> for LeasedTask {
             policy: policy(wire.policy)?,
             seed: wire.seed,
             label: wire.label,
+            selected,
             alone_on_node: wire.alone_on_node,
         })
     }
@@ -92,4 +101,28 @@ impl TryFrom<v1::Task> for LeasedTask {
 fn policy(wire: Option<v1::MeasuringPolicy>) -> Result<MeasuringPolicy, ConvertError> {
     let wire = wire.ok_or_else(|| ConvertError::missing("Task.policy"))?;
     MeasuringPolicy::try_from(wire).map_err(|error| error.within("Task.policy"))
+}
+
+impl From<&Selected> for v1::SelectedSolution {
+    fn from(selected: &Selected) -> Self {
+        Self {
+            sweep: selected.sweep.name().to_owned(),
+            kernel: selected.kernel.clone(),
+            dtype: selected.dtype.name().to_owned(),
+            solution: selected.solution.clone(),
+        }
+    }
+}
+
+impl TryFrom<v1::SelectedSolution> for Selected {
+    type Error = ConvertError;
+
+    fn try_from(wire: v1::SelectedSolution) -> Result<Self, ConvertError> {
+        Ok(Self {
+            sweep: name(&wire.sweep, "SelectedSolution.sweep")?,
+            kernel: text(wire.kernel, "SelectedSolution.kernel")?,
+            dtype: name(&wire.dtype, "SelectedSolution.dtype")?,
+            solution: text(wire.solution, "SelectedSolution.solution")?,
+        })
+    }
 }

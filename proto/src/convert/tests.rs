@@ -4,6 +4,7 @@ use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::id::{DeviceId, RunId, TaskId};
 use fleetcal_model::point::{Dtype, Point, Sweep};
 use fleetcal_model::policy::MeasuringPolicy;
+use fleetcal_model::selection::Selected;
 
 use super::*;
 use crate::v1;
@@ -53,6 +54,12 @@ fn task() -> LeasedTask {
         seed: u64::MAX,
         label: Some("night".to_owned()),
         alone_on_node: true,
+        selected: vec![Selected {
+            sweep: Sweep::Stream,
+            kernel: "copy".to_owned(),
+            dtype: Dtype::F32,
+            solution: "w4_v1_b256_tile".to_owned(),
+        }],
     }
 }
 

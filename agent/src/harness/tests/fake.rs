@@ -350,6 +350,7 @@ pub(crate) fn task(points: Vec<Point>) -> TaskSpec {
         policy: MeasuringPolicy { rounds: 3, finalists: 2, validate_elements: -1, ..MeasuringPolicy::default() },
         seed: 7,
         label: None,
+        selected: Vec::new(),
         alone_on_node: true,
     }
 }

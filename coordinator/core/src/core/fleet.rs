@@ -64,6 +64,11 @@ impl Fleet {
         }
     }
 
+    /// The class of a device that is known.
+    pub(super) fn class_of(&self, device: &DeviceId) -> Option<&ClassId> {
+        self.devices.get(device).map(|device| &device.class)
+    }
+
     /// Marks devices as held by a task.
     pub(super) fn hold(&mut self, devices: &[DeviceId], task: &TaskId) {
         for device in devices {

@@ -83,7 +83,9 @@ impl Core {
     fn grant_of(&self, task: &TaskId) -> Option<Grant> {
         let task = self.ledger.tasks.get(task)?;
         let lease = task.lease()?;
-        let plan = &self.ledger.runs.get(&task.run)?.plan;
+        let run = self.ledger.runs.get(&task.run)?;
+        let plan = &run.plan;
+        let selected = run.selections.get(&task.class).into_iter().flatten();
         Some(Grant {
             lease: lease.key.clone(),
             run: task.run.clone(),
@@ -93,6 +95,7 @@ impl Core {
             policy: plan.measure.clone(),
             seed: seed_of(plan.seed, task),
             label: plan.label.clone(),
+            selected: selected.filter(|one| task.points.iter().any(|point| one.is_for(point))).cloned().collect(),
             alone_on_node: plan.limits.devices_per_node.most() == 1 && self.has_host_to_itself(&lease.agent),
         })
     }

@@ -1,6 +1,9 @@
 //! One run.
 
-use fleetcal_model::id::{RunId, TaskId};
+use std::collections::BTreeMap;
+
+use fleetcal_model::id::{ClassId, RunId, TaskId};
+use fleetcal_model::selection::Selected;
 
 use crate::event::Timestamp;
 use crate::plan::Plan;
@@ -39,6 +42,8 @@ pub struct Run {
     pub submitted: Timestamp,
     /// What a person should know of its planning: sizes dropped, and where.
     pub notes: Vec<String>,
+    /// What the constants in force selected when it began, by class.
+    pub selections: BTreeMap<ClassId, Vec<Selected>>,
     /// Tasks that have not ended.
     pub(crate) unfinished: u64,
     /// Why it was cancelled last.

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use fleetcal_model::id::{DeviceId, RunId, TaskId};
+use fleetcal_model::policy::SolutionChoice;
 
 use super::run::{Run, RunState};
 use super::task::{Task, TaskState};
 use super::{Core, refuse, work_available};
-use crate::action::Action;
-use crate::event::{Event, Timestamp};
-use crate::plan::{FleetDevice, Plan, PlanErrors, PlannedTask, Selector, admit, selected, tasks};
+use crate::action::{Action, Refused};
+use crate::event::{ClassSelection, Event, Timestamp};
+use crate::plan::{FleetDevice, Plan, PlanErrors, PlannedTask, Refusal, Selector, admit, selected, tasks};
 
 /// A journal that this version would replay to another state than the one that wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,39 +31,45 @@ pub enum ReplayError {
     },
 }
 
+/// A run that may begin.
+struct Begun {
+    devices: Vec<DeviceId>,
+    tasks_digest: String,
+    wants_selection: bool,
+}
+
 impl Core {
     /// Plans a run for the devices connected now, or refuses it.
     pub(super) fn submit(
         &mut self,
         now: Timestamp,
         run: RunId,
-        text: String,
-        selectors: &[String],
+        (plan, selectors): (String, &[String]),
+        selections: Vec<ClassSelection>,
         actions: &mut Vec<Action>,
     ) {
-        match self.plan_for_connected(&run, &text, selectors) {
-            Ok((devices, tasks_digest)) => {
-                self.say(now, Event::RunStarted { run, plan: text, devices, tasks_digest }, actions);
+        match self.plan_for_connected(&run, &plan, selectors) {
+            Ok(Begun { devices, tasks_digest, wants_selection }) => {
+                let is_meant = |selection: &ClassSelection| {
+                    wants_selection
+                        && devices.iter().any(|device| self.ledger.fleet.class_of(device) == Some(&selection.class))
+                };
+                let selections = selections.into_iter().filter(is_meant).collect();
+                self.say(now, Event::RunStarted { run, plan, devices, tasks_digest, selections }, actions);
             }
-            Err(reason) => refuse(&run, reason, actions),
+            Err((refusal, reason)) => refuse(&run, refusal, reason, actions),
         }
     }
 
     /// The devices that a new run is planned for, with the digest of its tasks, or why it cannot start.
-    fn plan_for_connected(
-        &self,
-        run: &RunId,
-        text: &str,
-        selectors: &[String],
-    ) -> Result<(Vec<DeviceId>, String), String> {
+    fn plan_for_connected(&self, run: &RunId, text: &str, selectors: &[String]) -> Result<Begun, (Refused, String)> {
         if self.ledger.runs.contains_key(run) {
-            return Err(format!("run {run} exists already"));
+            return Err((Refused::State, format!("run {run} exists already")));
         }
-        let plan = Plan::parse(text).map_err(|errors| errors.to_string())?;
-        let narrowing: Vec<Selector> = selectors
-            .iter()
-            .map(|text| text.parse().map_err(|problem| format!("selector `{text}`: {problem}")))
-            .collect::<Result<_, String>>()?;
+        let plan = Plan::parse(text).map_err(|errors| (Refused::Request, errors.to_string()))?;
+        let selector =
+            |text: &String| text.parse().map_err(|problem| (Refused::Request, format!("selector `{text}`: {problem}")));
+        let narrowing: Vec<Selector> = selectors.iter().map(selector).collect::<Result<_, _>>()?;
         let connected = self.connected_devices();
         let chosen: Vec<FleetDevice> = connected
             .iter()
@@ -70,8 +77,12 @@ impl Core {
             .cloned()
             .collect();
         let planned = tasks(&plan, run, &chosen);
-        admit(&plan, &narrowing, &connected, &planned).map_err(|refusal| refusal.to_string())?;
-        Ok((chosen.into_iter().map(|device| device.facts.uuid).collect(), planned.digest()))
+        admit(&plan, &narrowing, &connected, &planned).map_err(|refusal| (kind_of(&refusal), refusal.to_string()))?;
+        Ok(Begun {
+            devices: chosen.into_iter().map(|device| device.facts.uuid).collect(),
+            tasks_digest: planned.digest(),
+            wants_selection: plan.measure.solutions == SolutionChoice::Best,
+        })
     }
 
     /// Makes the tasks of a run.
@@ -83,7 +94,7 @@ impl Core {
         now: Timestamp,
         id: RunId,
         (text, tasks_digest): (&str, &str),
-        devices: &[DeviceId],
+        (devices, selections): (&[DeviceId], Vec<ClassSelection>),
         actions: &mut Vec<Action>,
     ) -> Result<(), ReplayError> {
         let plan = Plan::parse(text).map_err(|errors| ReplayError::Plan { run: id.clone(), errors })?;
@@ -100,13 +111,14 @@ impl Core {
         self.ledger.order.push(id.clone());
         let run = Run {
             id: id.clone(),
-            plan,
             tasks: Vec::with_capacity(planned.tasks.len()),
             state: RunState::Active,
             submitted: now,
-            notes: planned.notes,
+            notes: notes(planned.notes, &plan, &placed, &selections),
+            selections: selections.into_iter().map(|selection| (selection.class, selection.solutions)).collect(),
             unfinished: 0,
             cancel_reason: String::new(),
+            plan,
         };
         self.ledger.runs.insert(id.clone(), run);
         for (planned, index) in planned.tasks.into_iter().zip(0..) {
@@ -121,11 +133,15 @@ impl Core {
     /// Sets aside what waits, and takes leases back. Their holders store what they have measured and give them up: then
     /// the run is over. Holders that do not answer are waited for until their leases run out.
     pub(super) fn cancel_run(&mut self, now: Timestamp, id: &RunId, reason: &str, actions: &mut Vec<Action>) {
-        let Some(run) = self.ledger.runs.get_mut(id) else { return refuse(id, unknown(id), actions) };
+        let Some(run) = self.ledger.runs.get_mut(id) else {
+            return refuse(id, Refused::NotFound, unknown(id), actions);
+        };
         match run.state {
             RunState::Active => {}
-            RunState::Ended => return refuse(id, format!("run {id} has ended already"), actions),
-            RunState::Cancelled => return refuse(id, format!("run {id} is cancelled already"), actions),
+            RunState::Ended => return refuse(id, Refused::State, format!("run {id} has ended already"), actions),
+            RunState::Cancelled => {
+                return refuse(id, Refused::State, format!("run {id} is cancelled already"), actions);
+            }
         }
         run.state = RunState::Cancelled;
         reason.clone_into(&mut run.cancel_reason);
@@ -141,7 +157,9 @@ impl Core {
 
     /// Lets every task that is neither done nor being measured wait anew, with a clean record.
     pub(super) fn resume_run(&mut self, now: Timestamp, id: &RunId, actions: &mut Vec<Action>) {
-        let Some(run) = self.ledger.runs.get_mut(id) else { return refuse(id, unknown(id), actions) };
+        let Some(run) = self.ledger.runs.get_mut(id) else {
+            return refuse(id, Refused::NotFound, unknown(id), actions);
+        };
         let tasks = run.tasks.clone();
         let unfinished = |id: &&TaskId| {
             let task = self.ledger.tasks.get(*id);
@@ -162,6 +180,30 @@ impl Core {
             });
         }
     }
+}
+
+/// What kind of refusal it is.
+fn kind_of(refusal: &Refusal) -> Refused {
+    match refusal {
+        Refusal::NoDevice { .. } => Refused::NotFound,
+        Refusal::NothingFits { .. } | Refusal::OverBudget { .. } => Refused::Request,
+    }
+}
+
+/// The notes of planning, and the classes that nothing is selected for.
+fn notes(planned: Vec<String>, plan: &Plan, devices: &[FleetDevice], selections: &[ClassSelection]) -> Vec<String> {
+    let mut notes = planned;
+    if plan.measure.solutions == SolutionChoice::Best {
+        let classes: BTreeMap<_, _> =
+            devices.iter().map(|device| device.facts.class_key()).map(|key| (key.id(), key.slug())).collect();
+        let selected =
+            |class| selections.iter().any(|selection| selection.class == class && !selection.solutions.is_empty());
+        let unselected = classes.into_iter().filter(|(class, _)| !selected(class.clone()));
+        notes.extend(unselected.map(|(_, slug)| {
+            format!("no constants in force select a solution for {slug}: its points are skipped, and rows say so")
+        }));
+    }
+    notes
 }
 
 fn waiting(

@@ -6,6 +6,7 @@ use crate::event::{AgentIdentity, CommittedSegment, LeaseKey, TaskEnd};
 use crate::plan::sample_device;
 
 mod cancelled;
+mod selected;
 
 use cancelled::cancel;
 
@@ -35,7 +36,12 @@ impl Night {
         let mut night = Self { core: Core::new(CoreConfig::default()), now: Timestamp(SECOND_NS) };
         night.join("a", &[]);
         night.join("b", &[]);
-        night.step(Event::RunSubmitted { run: run(), plan: PLAN.to_owned(), selectors: Vec::new() });
+        night.step(Event::RunSubmitted {
+            run: run(),
+            plan: PLAN.to_owned(),
+            selectors: Vec::new(),
+            selections: Vec::new(),
+        });
         night
     }
 
@@ -134,6 +140,7 @@ fn a_run_that_no_connected_device_fits_is_refused_in_a_sentence() {
         run: run.into(),
         plan: plan.to_owned(),
         selectors: vec![selector.to_owned()],
+        selections: Vec::new(),
     };
     let actions = night.step(submit("s", PLAN, "gpu-a"));
     let expected = "no device matches `gpu-a`; connected devices: nvidia-h200-140g-700w (gpu-b on node-b)";
@@ -336,7 +343,8 @@ fn a_run_that_this_version_understands_otherwise_is_not_replayed() {
     let night = Night::new();
     let replay = |plan: &str, tasks_digest: &str| {
         let (run, plan, devices) = ("s".into(), plan.to_owned(), vec!["gpu-a".into()]);
-        let fact = Event::RunStarted { run, plan, devices, tasks_digest: tasks_digest.to_owned() };
+        let fact =
+            Event::RunStarted { run, plan, devices, tasks_digest: tasks_digest.to_owned(), selections: Vec::new() };
         night.core.clone().replay(night.now, fact).expect_err("another version's").to_string()
     };
     let unread = replay("name = \"of tomorrow\"\n[[sweep]]\nfamily = \"gemm\"\n", "");
@@ -360,7 +368,12 @@ fn devices_of_a_node_are_measured_alone_unless_every_plan_on_it_allows_more() {
     let (first, second) = ("gpu-c", "gpu-d");
     night.join_with("c", &[first, second], &[]);
     let submit = |night: &mut Night, name: &str, plan: String| {
-        night.step(Event::RunSubmitted { run: name.into(), plan, selectors: vec!["node=node-c".to_owned()] });
+        night.step(Event::RunSubmitted {
+            run: name.into(),
+            plan,
+            selectors: vec!["node=node-c".to_owned()],
+            selections: Vec::new(),
+        });
     };
     submit(&mut night, "alone", PLAN.to_owned());
     let ask = |night: &mut Night, devices: &[&str]| {

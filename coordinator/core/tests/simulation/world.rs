@@ -237,7 +237,7 @@ impl World {
         // Every other run lets its neighbours be measured too.
         let limits = if self.runs.is_multiple_of(2) { "[limits]\ndevices_per_node = 2\n" } else { "" };
         let (run, plan) = (self.run_id(self.runs), format!("{PLAN}{limits}"));
-        self.step(Event::RunSubmitted { run, plan, selectors: Vec::new() });
+        self.step(Event::RunSubmitted { run, plan, selectors: Vec::new(), selections: Vec::new() });
     }
 
     pub(crate) fn cancel(&mut self) {

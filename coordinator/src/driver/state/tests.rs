@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fleetcal_core::action::Refused;
 use fleetcal_model::id::RunId;
 
 use super::*;
@@ -80,10 +81,15 @@ fn a_request_that_the_core_refuses_is_answered_and_leaves_no_trace() -> Result<(
     let folder = tempfile::tempdir().expect("a folder");
     let mut state = state(folder.path());
     let (reply, mut answer) = oneshot::channel();
-    let event = Event::RunSubmitted { run: RunId::new("r"), plan: "nonsense".to_owned(), selectors: Vec::new() };
+    let event = Event::RunSubmitted {
+        run: RunId::new("r"),
+        plan: "nonsense".to_owned(),
+        selectors: Vec::new(),
+        selections: Vec::new(),
+    };
     state.work(Timestamp(1), vec![Command::Step { event, reply: Some(reply) }]).expect("readable");
     let refused = answer.try_recv().expect("answered").expect("a step").refused;
-    assert!(refused.is_some_and(|sentence| !sentence.is_empty()));
+    assert!(refused.is_some_and(|(refusal, sentence)| refusal == Refused::Request && !sentence.is_empty()));
     state.journal.replay(|_, event| panic!("{event:?} must not be journalled")).map(drop)
 }
 
@@ -93,7 +99,13 @@ fn a_journal_whose_runs_mean_something_else_now_is_refused_in_a_sentence() {
     let held = HeldFolder::take(folder.path()).expect("a free folder");
     let mut journal = Journal::open(&held.layout().journal()).expect("a journal");
     let plan = "name = \"of tomorrow\"\n[[sweep]]\nfamily = \"gemm\"\n".to_owned();
-    let fact = Event::RunStarted { run: "r".into(), plan, devices: Vec::new(), tasks_digest: String::new() };
+    let fact = Event::RunStarted {
+        run: "r".into(),
+        plan,
+        devices: Vec::new(),
+        tasks_digest: String::new(),
+        selections: Vec::new(),
+    };
     journal.append(&[Entry::Event(Timestamp(1), fact)]).expect("appended");
     let (ended, _) = EndedRuns::new();
     let refused = State::replay(held, journal, CoreConfig::default(), Watchers::new(), ended).err().expect("not ours");
