@@ -19,6 +19,7 @@ pub mod pilot;
 pub mod point;
 pub mod policy;
 pub mod row;
+pub mod seed;
 pub mod selection;
 pub mod statistics;
 #[cfg(test)]
