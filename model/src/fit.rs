@@ -13,6 +13,8 @@ use crate::vocabulary;
 pub mod bandwidth;
 pub mod line;
 pub mod pool;
+pub mod regime;
+pub mod residual;
 
 #[cfg(test)]
 mod tests;
