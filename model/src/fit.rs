@@ -11,6 +11,7 @@ use crate::units::Bytes;
 use crate::vocabulary;
 
 pub mod bandwidth;
+pub mod capacity;
 pub mod devices;
 pub mod line;
 pub mod pool;
