@@ -13,6 +13,7 @@ use crate::vocabulary;
 pub mod bandwidth;
 pub mod capacity;
 pub mod devices;
+pub mod fill;
 pub mod line;
 pub mod pool;
 pub mod regime;

@@ -84,8 +84,12 @@ pub struct FillFit {
     pub tied: Vec<u64>,
     /// Scalar operations per second of a full device, of the first point's geometry.
     pub rate: f64,
+    /// Sum of squared relative residuals over the points.
+    pub squares: f64,
     /// Largest relative error over the points.
     pub residual_max: f64,
+    /// Geometries among the points, each with a rate of its own.
+    pub geometries: usize,
     /// Points whose fill is below 0.9.
     pub partial_points: usize,
     /// Points fitted.
@@ -178,7 +182,9 @@ pub fn fit(
         model,
         tied: best.tied,
         rate: best.fit.rates.get(lead).copied().ok_or(FillUnfittable::NoFiniteFit)?,
+        squares: best.fit.squares,
         residual_max: best.fit.residual_max,
+        geometries: best.fit.rates.len(),
         partial_points,
         points: fed.len(),
         starved_points: timed.len() - fed.len(),
