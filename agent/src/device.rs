@@ -163,19 +163,21 @@ pub trait Device {
     /// [`DeviceError::OutOfMemory`]; [`DeviceError::Launch`] where the backend has no page guards.
     fn allocate(&mut self, bytes: u64, guard: PageGuard) -> Result<Self::Buffer, DeviceError>;
 
-    /// Fills an array with input data, rounded to its number format.
+    /// Fills an array with input data, rounded to its number format, gaps between its rows included.
     ///
     /// # Errors
     /// [`DeviceError::Launch`] or [`DeviceError::Lost`].
     fn fill(&mut self, array: &Array<'_, Self::Buffer>, data: &InputData) -> Result<(), DeviceError>;
 
-    /// Sets every element of an array to the same bits, those of its number format's width.
+    /// Sets every element of an array to the same bits, those of its number format's width. Gaps between its rows stay
+    /// as they are.
     ///
     /// # Errors
     /// [`DeviceError::Launch`] or [`DeviceError::Lost`].
     fn set(&mut self, array: &Array<'_, Self::Buffer>, bits: u64) -> Result<(), DeviceError>;
 
-    /// Reads elements 0, `stride`, 2·`stride`, … below the array's length, widened to `f64`.
+    /// Reads the logical elements (those outside of gaps, see [`BufferSpec::position`]) 0, `stride`, 2·`stride`, … of an
+    /// array, widened to `f64`.
     ///
     /// # Errors
     /// [`DeviceError::Launch`] or [`DeviceError::Lost`].

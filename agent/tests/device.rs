@@ -13,13 +13,15 @@ use fleetcal_agent::device::discovery::{self, DeviceVisitor};
 use fleetcal_agent::device::sim::SimSpec;
 use fleetcal_agent::device::{Array, Device, DeviceError, PageGuard, Series, nan_bits};
 use fleetcal_kernels::data::InputData;
-use fleetcal_kernels::{BufferRole, BufferSpec, data, family};
+use fleetcal_kernels::{BufferRole, BufferSpec, Rows, family};
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::point::{Dtype, Point, Sweep};
 use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::Origin;
 
 const ELEMENTS: u64 = 1 << 18;
+/// Several periods of every pattern, and a length that divides nothing.
+const PATTERN_ELEMENTS: u64 = 20_011;
 /// Arrays begin inside their allocations, as the harness places them.
 const OFFSET_BYTES: u64 = 4096;
 
@@ -32,6 +34,7 @@ impl DeviceVisitor for Contract {
     fn visit<D: Device>(self, mut device: D) {
         identity_and_instrument(&mut device);
         data_is_what_the_host_computes(&mut device);
+        parts_and_rows_are_told_apart(&mut device);
         memory_is_accounted_for(&mut device);
         every_solution_is_right_and_takes_time(&mut device);
         the_unknown_is_refused(&mut device);
@@ -79,30 +82,38 @@ fn identity_and_instrument(device: &mut impl Device) {
     assert!(instrument.empty_launch_ns > 0.0, "{instrument:?}");
 }
 
-fn spec(role: BufferRole, dtype: Dtype) -> BufferSpec {
-    BufferSpec { name: "a", role, dtype, elements: ELEMENTS, rows: None }
+fn pattern_spec(role: BufferRole, dtype: Dtype) -> BufferSpec {
+    BufferSpec { name: "a", role, dtype, elements: PATTERN_ELEMENTS, rows: None }
 }
 
 /// Random input data of a seed for an array.
 fn random<Buffer>(array: &Array<'_, Buffer>, seed: u64) -> InputData {
     let BufferSpec { dtype, elements, .. } = array.spec;
-    InputData { pattern: DataPattern::Random, seed, dtype, row_elements: elements }
+    InputData { pattern: DataPattern::Random, seed, dtype, row_elements: elements, first_element: 0 }
 }
 
 fn data_is_what_the_host_computes<D: Device>(device: &mut D) {
-    let bytes = OFFSET_BYTES + 8 * ELEMENTS;
+    let bytes = OFFSET_BYTES + 8 * PATTERN_ELEMENTS;
     let buffer = device.allocate(bytes, PageGuard::None).expect("a few megabytes are free");
     for dtype in [Dtype::F32, Dtype::F64] {
-        let input =
-            Array { buffer: &buffer, offset_bytes: OFFSET_BYTES, spec: spec(BufferRole::Input { seed: 5 }, dtype) };
-        for seed in [5, u64::MAX] {
-            device.fill(&input, &random(&input, seed)).expect("an array can be filled");
-            let expected: Vec<f64> = (0..ELEMENTS).map(|index| data::random_element(seed, index)).collect();
-            assert_same(&device.gather(&input, 1).expect("it can be read"), &expected, &format!("{dtype} seed {seed}"));
-            let strided: Vec<f64> = expected.iter().step_by(1009).copied().collect();
-            assert_same(&device.gather(&input, 1009).expect("it can be read"), &strided, &format!("{dtype} by 1009"));
+        let input = Array {
+            buffer: &buffer,
+            offset_bytes: OFFSET_BYTES,
+            spec: pattern_spec(BufferRole::Input { seed: 5 }, dtype),
+        };
+        for pattern in DataPattern::ALL {
+            for (seed, row_elements, first_element) in [(5, PATTERN_ELEMENTS, 0), (u64::MAX, 513, 0), (5, 513, 7_001)] {
+                let data = InputData { pattern: *pattern, seed, dtype, row_elements, first_element };
+                device.fill(&input, &data).expect("an array can be filled");
+                let expected: Vec<f64> = (0..PATTERN_ELEMENTS).map(|index| data.rounded_element(index)).collect();
+                assert_same(&device.gather(&input, 1).expect("it can be read"), &expected, &format!("{data:?}"));
+                let strided: Vec<f64> = expected.iter().step_by(1009).copied().collect();
+                let found = device.gather(&input, 1009).expect("it can be read");
+                assert_same(&found, &strided, &format!("{data:?} by 1009"));
+            }
         }
-        let output = Array { buffer: &buffer, offset_bytes: OFFSET_BYTES, spec: spec(BufferRole::Output, dtype) };
+        let output =
+            Array { buffer: &buffer, offset_bytes: OFFSET_BYTES, spec: pattern_spec(BufferRole::Output, dtype) };
         device.set(&output, nan_bits(output.spec.dtype)).expect("an array can be poisoned");
         let poisoned = device.gather(&output, 1).expect("it can be read");
         let clean = poisoned.iter().position(|value| !value.is_nan());
@@ -110,9 +121,42 @@ fn data_is_what_the_host_computes<D: Device>(device: &mut D) {
     }
 }
 
+/// Parts of an array can be filled anew, and what is set or read skips the gaps between rows.
+fn parts_and_rows_are_told_apart<D: Device>(device: &mut D) {
+    const ROWS: Rows = Rows { elements: 100, pitch_elements: 128 };
+    let buffer = device.allocate(4 * PATTERN_ELEMENTS, PageGuard::None).expect("a megabyte is free");
+    let whole =
+        Array { buffer: &buffer, offset_bytes: 0, spec: pattern_spec(BufferRole::Input { seed: 5 }, Dtype::F32) };
+    let part = |first: u64, elements: u64| Array {
+        buffer: &buffer,
+        offset_bytes: 4 * first,
+        spec: BufferSpec { elements, ..whole.spec.clone() },
+    };
+    let data = random(&whole, 5);
+    device.fill(&whole, &data).expect("an array can be filled");
+    device.set(&part(999, 50), nan_bits(Dtype::F32)).expect("a part can be set");
+    device.fill(&part(999, 50), &InputData { first_element: 999, ..data }).expect("a part can be filled");
+    let expected: Vec<f64> = (0..PATTERN_ELEMENTS).map(|index| data.rounded_element(index)).collect();
+    assert_same(&device.gather(&whole, 1).expect("it can be read"), &expected, "a part filled anew");
+
+    let rows = Array { buffer: &buffer, offset_bytes: 0, spec: BufferSpec { rows: Some(ROWS), ..whole.spec.clone() } };
+    let logical = |stride: usize| -> Vec<f64> {
+        let positions = (0..rows.spec.logical_elements()).step_by(stride).map(|index| rows.spec.position(index));
+        positions.map(|position| data.rounded_element(position)).collect()
+    };
+    assert_same(&device.gather(&rows, 1).expect("it can be read"), &logical(1), "rows");
+    assert_same(&device.gather(&rows, 7).expect("it can be read"), &logical(7), "rows by 7");
+    device.set(&rows, nan_bits(Dtype::F32)).expect("rows can be set");
+    let is_gap = |index: u64| index % ROWS.pitch_elements >= ROWS.elements;
+    let expected: Vec<f64> =
+        (0..PATTERN_ELEMENTS).map(|index| if is_gap(index) { data.rounded_element(index) } else { f64::NAN }).collect();
+    assert_same(&device.gather(&whole, 1).expect("it can be read"), &expected, "gaps must stay as they are");
+}
+
 fn assert_same(found: &[f64], expected: &[f64], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}: elements read");
-    let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
+    let same = |found: f64, expected: f64| found == expected || found.is_nan() && expected.is_nan();
+    let wrong = found.iter().zip(expected).position(|(found, expected)| !same(*found, *expected));
     assert_eq!(wrong.map(|index| (index, found[index], expected[index])), None, "{what}: (element, found, expected)");
 }
 
@@ -148,9 +192,12 @@ fn every_solution_is_right_and_takes_time(device: &mut impl Device) {
             let work: Vec<_> = solutions.into_iter().map(|solution| (point.clone(), solution)).collect();
             let prepared = device.prepare(&work);
             assert_eq!(prepared.len(), work.len(), "{point}: each solution has one answer");
-            for ((_, solution), prepared) in work.iter().zip(prepared) {
+            for (index, ((_, solution), prepared)) in work.iter().zip(prepared).enumerate() {
                 let prepared = prepared.unwrap_or_else(|error| panic!("{point} {solution}: {error}"));
-                check_solution(device, &point, &solution.name, &prepared);
+                let guards = [PageGuard::None, PageGuard::Front, PageGuard::Back];
+                for guard in guards.into_iter().take(if index == 0 { guards.len() } else { 1 }) {
+                    check_solution(device, &point, &solution.name, &prepared, guard);
+                }
             }
         }
     }
@@ -161,18 +208,18 @@ fn check_solution<D: Device>(
     point: &Point,
     solution: &str,
     prepared: &fleetcal_agent::device::Prepared<D::Program>,
+    guard: PageGuard,
 ) {
     let family = family(point.sweep).expect("it had kernels before");
     let specs = family.buffers(point);
+    // Between guards, arrays are flush with both ends of their allocation.
+    let offset_bytes = if guard == PageGuard::None { OFFSET_BYTES } else { 0 };
     let buffers: Vec<D::Buffer> = specs
         .iter()
-        .map(|spec| device.allocate(OFFSET_BYTES + spec.bytes(), PageGuard::None).expect("megabytes are free"))
+        .map(|spec| device.allocate(offset_bytes + spec.bytes(), guard).expect("megabytes are free"))
         .collect();
-    let arrays: Vec<Array<'_, D::Buffer>> = specs
-        .iter()
-        .zip(&buffers)
-        .map(|(spec, buffer)| Array { buffer, offset_bytes: OFFSET_BYTES, spec: spec.clone() })
-        .collect();
+    let arrays: Vec<Array<'_, D::Buffer>> =
+        specs.iter().zip(&buffers).map(|(spec, buffer)| Array { buffer, offset_bytes, spec: spec.clone() }).collect();
     // Both ways of launching must give the result: once untimed, once timed with a flush before.
     for timed in [false, true] {
         for array in &arrays {
@@ -199,7 +246,10 @@ fn check_solution<D: Device>(
                 let error = (*value - expected.value).abs();
                 error.is_nan() || error > expected.relative_tolerance * expected.value.abs()
             });
-            assert_eq!(wrong, None, "{point} {solution} (timed: {timed}): (value, element) differs from the reference");
+            assert_eq!(
+                wrong, None,
+                "{point} {solution} (timed: {timed}, {guard:?}): (value, element) differs from the reference"
+            );
         }
     }
 }

@@ -14,28 +14,45 @@ __device__ __forceinline__ double random_element(u64 seed, u64 index) {
     return double(bits >> 40) / 16777216.0 - 0.5;
 }
 
+// Where the logical element `index` of an array lies whose rows of `row` elements begin `pitch` elements apart. A row
+// of 0 elements stands for an array without gaps.
+__device__ __forceinline__ u64 position(u64 index, u64 row, u64 pitch) {
+    return row == 0 ? index : index / row * pitch + index % row;
+}
+
 // Filling and reading one number format.
-#define SUPPORT_ELEMENT(NAME, ELEMENT)                                                                         \
-    extern "C" __global__ void support_fill_random_##NAME(ELEMENT* to, u64 elements, u64 seed) {               \
-        FOR_EACH(index, elements) to[index] = ELEMENT(random_element(seed, index));                            \
-    }                                                                                                          \
-    extern "C" __global__ void support_gather_##NAME(double* to, const ELEMENT* from, u64 count, u64 stride) { \
-        FOR_EACH(index, count) to[index] = double(from[index * stride]);                                       \
+#define SUPPORT_ELEMENT(NAME, ELEMENT)                                                                     \
+    extern "C" __global__ void support_fill_random_##NAME(ELEMENT* to, u64 elements, u64 first, u64 seed) { \
+        FOR_EACH(index, elements) to[index] = ELEMENT(random_element(seed, first + index));                \
+    }                                                                                                      \
+    extern "C" __global__ void support_gather_##NAME(double* to, const ELEMENT* from, u64 count, u64 start, \
+                                                     u64 stride, u64 row, u64 pitch) {                     \
+        FOR_EACH(index, count) to[index] = double(from[position(start + index * stride, row, pitch)]);     \
     }
 
 SUPPORT_ELEMENT(f32, float)
 SUPPORT_ELEMENT(f64, double)
 
-// Poison is a bit pattern: it depends on the width of the elements alone.
-#define SUPPORT_POISON(NAME, WORD)                                                               \
-    extern "C" __global__ void support_poison_##NAME(WORD* to, u64 elements, u64 pattern) {      \
-        FOR_EACH(index, elements) to[index] = WORD(pattern);                                     \
+// What is made of bits given by the host depends on the width of the elements alone: poison, one period of a pattern
+// (formula Periodic in kernels/src/data.rs), and ones where row and column agree.
+#define SUPPORT_BITS(NAME, WORD)                                                                                 \
+    extern "C" __global__ void support_poison_##NAME(WORD* to, u64 elements, u64 pattern, u64 row, u64 pitch) {  \
+        FOR_EACH(index, elements) to[position(index, row, pitch)] = WORD(pattern);                               \
+    }                                                                                                            \
+    extern "C" __global__ void support_fill_periodic_##NAME(WORD* to, const WORD* values, u64 elements, u64 first, \
+                                                            u64 length, u64 repeat) {                            \
+        FOR_EACH(index, elements) to[index] = values[(first + index) / repeat % length];                         \
+    }                                                                                                            \
+    extern "C" __global__ void support_fill_identity_##NAME(WORD* to, u64 elements, u64 first, u64 row, u64 one) { \
+        FOR_EACH(index, elements) {                                                                              \
+            to[index] = (first + index) / row == (first + index) % row ? WORD(one) : WORD(0);                    \
+        }                                                                                                        \
     }
 
-SUPPORT_POISON(b8, u8)
-SUPPORT_POISON(b16, u16)
-SUPPORT_POISON(b32, u32)
-SUPPORT_POISON(b64, u64)
+SUPPORT_BITS(b8, u8)
+SUPPORT_BITS(b16, u16)
+SUPPORT_BITS(b32, u32)
+SUPPORT_BITS(b64, u64)
 
 // Reads and writes every pack, so that caches hold these lines and no others.
 extern "C" __global__ void support_flush(Pack<u32, 4>* buffer, u64 packs) {

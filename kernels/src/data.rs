@@ -3,6 +3,8 @@
 use fleetcal_model::point::Dtype;
 use fleetcal_model::policy::DataPattern;
 
+use crate::number::rounded;
+
 /// Element `index` of the random array with `seed`: a multiple of 2^-24 in [−0.5, 0.5), exact in `f32` and `f64`.
 ///
 /// The mixing is the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
@@ -32,12 +34,31 @@ pub struct InputData {
     pub dtype: Dtype,
     /// Elements of a row, for patterns that know rows: the whole array, where it is one row.
     pub row_elements: u64,
+    /// Index that the array's first element has in the pattern: not 0 where only a part is filled anew.
+    pub first_element: u64,
+}
+
+/// How a device computes a pattern, without mathematics of its own: the host has done what could round differently.
+/// Indices count from the start of the pattern, [`InputData::first_element`] included.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Formula {
+    /// [`random_element`] of the seed.
+    Random,
+    /// 1 where `index / row_elements` is `index % row_elements`, else 0.
+    Identity,
+    /// `values[(index / repeat) % values.len()]`.
+    Periodic {
+        /// One period. Never empty.
+        values: Vec<f64>,
+        /// Elements in a row that are alike; at least one.
+        repeat: u64,
+    },
 }
 
 impl InputData {
     /// Element `index`, before it is rounded to the number format.
     pub fn element(&self, index: u64) -> f64 {
-        let row_elements = self.row_elements.max(1);
+        let (index, row_elements) = (self.first_element.wrapping_add(index), self.row_elements.max(1));
         match self.pattern {
             DataPattern::Random => random_element(self.seed, index),
             DataPattern::Constant => 0.5,
@@ -52,6 +73,40 @@ impl InputData {
             DataPattern::Infinity => f64::INFINITY,
             DataPattern::Denormal => self.dtype.smallest_normal().map_or(1.0, |normal| normal / 2.0),
         }
+    }
+
+    /// Element `index`, as an array holds it.
+    pub fn rounded_element(&self, index: u64) -> f64 {
+        rounded(self.element(index), self.dtype)
+    }
+
+    /// How a device computes the same elements.
+    pub fn formula(&self) -> Formula {
+        let from_start = Self { first_element: 0, ..*self };
+        let period = |elements: u64, repeat: u64| {
+            let values = (0..elements).map(|index| from_start.element(index.saturating_mul(repeat))).collect();
+            Formula::Periodic { values, repeat }
+        };
+        match self.pattern {
+            DataPattern::Random => Formula::Random,
+            DataPattern::Identity => Formula::Identity,
+            DataPattern::Serial => period(SERIAL_PERIOD, 1),
+            DataPattern::Trigonometric => period(TRIGONOMETRIC_PERIOD, 1),
+            DataPattern::Dimension => period(SERIAL_PERIOD, self.row_elements.max(1)),
+            DataPattern::Constant | DataPattern::NotANumber | DataPattern::Infinity | DataPattern::Denormal => {
+                period(1, 1)
+            }
+        }
+    }
+
+    /// Whether arrays of these data agree wherever both have an element, with `elements` in the longer one. Rows matter
+    /// only to patterns that know them, and only where the array has more than one.
+    pub fn agrees_with(&self, other: &Self, elements: u64) -> bool {
+        let knows_rows = matches!(self.pattern, DataPattern::Identity | DataPattern::Dimension);
+        let one_row = |data: &Self| data.row_elements >= data.first_element.saturating_add(elements);
+        let rows_agree = !knows_rows || self.row_elements == other.row_elements || one_row(self) && one_row(other);
+        let same = |data: &Self| Self { row_elements: 0, ..*data };
+        same(self) == same(other) && rows_agree
     }
 }
 
@@ -82,6 +137,40 @@ mod tests {
             assert_eq!(f64::from(value as f32), value, "element {index} is not exact in f32");
         }
         assert_ne!(random_element(1, 0), random_element(2, 0), "seeds must give different data");
+    }
+
+    #[test]
+    fn every_formula_gives_the_elements_of_its_pattern() {
+        for (pattern, (row_elements, first_element)) in DataPattern::ALL
+            .iter()
+            .flat_map(|pattern| [(1, 0), (37, 3), (4096, 5000), (u64::MAX, 1)].map(|place| (*pattern, place)))
+        {
+            let data = InputData { pattern, seed: 9, dtype: Dtype::F32, row_elements, first_element };
+            let formula = data.formula();
+            for index in (0..10_000).step_by(7) {
+                let at = first_element + index;
+                let value = match &formula {
+                    Formula::Random => random_element(9, at),
+                    Formula::Identity => f64::from(at / row_elements == at % row_elements),
+                    Formula::Periodic { values, repeat } => values[(at / repeat % values.len() as u64) as usize],
+                };
+                let expected = data.element(index);
+                assert_eq!(value.to_bits(), expected.to_bits(), "{data:?}, element {index}: {value}, not {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn data_agree_where_rows_do_not_matter() {
+        let data =
+            |pattern, row_elements| InputData { pattern, seed: 1, dtype: Dtype::F32, row_elements, first_element: 0 };
+        assert!(data(DataPattern::Random, 10).agrees_with(&data(DataPattern::Random, 20), 100));
+        assert!(!data(DataPattern::Identity, 10).agrees_with(&data(DataPattern::Identity, 20), 100));
+        assert!(
+            data(DataPattern::Identity, 100).agrees_with(&data(DataPattern::Identity, 200), 100),
+            "both are one row"
+        );
+        assert!(!data(DataPattern::Random, 10).agrees_with(&data(DataPattern::Serial, 10), 100));
     }
 
     #[test]

@@ -101,7 +101,29 @@ impl BufferSpec {
     pub fn input(&self, pattern: DataPattern) -> Option<InputData> {
         let BufferRole::Input { seed } = self.role else { return None };
         let row_elements = self.rows.map_or(self.elements, |rows| rows.pitch_elements);
-        Some(InputData { pattern, seed, dtype: self.dtype, row_elements })
+        Some(InputData { pattern, seed, dtype: self.dtype, row_elements, first_element: 0 })
+    }
+
+    /// Elements that are not in gaps between rows.
+    pub fn logical_elements(&self) -> u64 {
+        let Some(Rows { elements, pitch_elements }) = self.rows else { return self.elements };
+        let pitch = pitch_elements.max(1);
+        (self.elements / pitch).saturating_mul(elements).saturating_add((self.elements % pitch).min(elements))
+    }
+
+    /// Where in the array the logical element `index` lies: gaps before it are skipped.
+    pub fn position(&self, index: u64) -> u64 {
+        let Some(Rows { elements, pitch_elements }) = self.rows else { return index };
+        let elements = elements.max(1);
+        (index / elements).saturating_mul(pitch_elements).saturating_add(index % elements)
+    }
+
+    /// The gaps between its rows, as rows of an array that starts so many elements later; none where it has no gaps.
+    pub fn gaps(&self) -> Option<(u64, Self)> {
+        let Rows { elements, pitch_elements } = self.rows?;
+        let gap = pitch_elements.checked_sub(elements).filter(|gap| *gap > 0)?;
+        let left = self.elements.checked_sub(elements).filter(|left| *left > 0)?;
+        Some((elements, Self { elements: left, rows: Some(Rows { elements: gap, pitch_elements }), ..self.clone() }))
     }
 }
 
@@ -203,5 +225,30 @@ pub fn family(sweep: Sweep) -> Option<&'static dyn Family> {
         | Sweep::Scan
         | Sweep::Latency
         | Sweep::Transfer => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_gaps_share_every_element_between_them() {
+        for (elements, rows) in
+            [(20, Some((3, 5))), (18, Some((3, 5))), (3, Some((3, 5))), (20, Some((5, 5))), (20, None)]
+        {
+            let rows = rows.map(|(elements, pitch_elements)| Rows { elements, pitch_elements });
+            let spec = BufferSpec { name: "a", role: BufferRole::Output, dtype: Dtype::F32, elements, rows };
+            let mut owners = vec![0; 20];
+            let mut own = |spec: &BufferSpec, start: u64| {
+                (0..spec.logical_elements()).for_each(|index| owners[(start + spec.position(index)) as usize] += 1);
+            };
+            own(&spec, 0);
+            if let Some((start, gaps)) = spec.gaps() {
+                own(&gaps, start);
+            }
+            assert_eq!(owners.iter().sum::<u64>(), elements, "{spec:?}");
+            assert!(owners.iter().all(|count| *count <= 1), "{spec:?}: {owners:?}");
+        }
     }
 }

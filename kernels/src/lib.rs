@@ -4,10 +4,11 @@
 
 pub mod data;
 pub mod family;
+pub mod number;
 pub mod parameter;
 pub mod stream;
 pub mod support;
 
 pub use family::{
-    Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, family, program_defines,
+    Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, Rows, family, program_defines,
 };

@@ -13,6 +13,7 @@ use fleetcal_model::row::{Counts, LaunchContext};
 
 use crate::data::InputData;
 use crate::family::{Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError};
+use crate::number::rounded;
 use crate::parameter;
 
 mod variants;
@@ -142,8 +143,8 @@ impl Family for Stream {
     /// IEEE machine gives the same bits.
     fn reference(&self, point: &Point, pattern: DataPattern, _buffer: usize, element: u64) -> Expected {
         let input = |seed| {
-            let data = InputData { pattern, seed, dtype: point.dtype, row_elements: elements(point) };
-            rounded(data.element(element), point.dtype)
+            let (dtype, row_elements) = (point.dtype, elements(point));
+            InputData { pattern, seed, dtype, row_elements, first_element: 0 }.rounded_element(element)
         };
         let (first, second) = (input(1), input(2));
         let exact = match point.kernel.as_str() {
@@ -156,11 +157,6 @@ impl Family for Stream {
         // arithmetic gives (Figueroa: When is double rounding innocuous?, SIGNUM Newsletter 1995).
         Expected { value: rounded(exact, point.dtype), relative_tolerance: 0.0 }
     }
-}
-
-/// A value as an array of the number format holds it.
-fn rounded(value: f64, dtype: Dtype) -> f64 {
-    if dtype == Dtype::F32 { f64::from(value as f32) } else { value }
 }
 
 /// The array written and the arrays read, in the order of the formula.

@@ -5,7 +5,9 @@
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::point::Dtype;
 
-use crate::family::{Argument, DeviceSource, Launch};
+use crate::data::InputData;
+use crate::family::{Argument, BufferSpec, DeviceSource, Launch};
+use crate::number;
 
 /// Threads a block of every support launch.
 const BLOCK_THREADS: u64 = 256;
@@ -13,7 +15,7 @@ const BLOCK_THREADS: u64 = 256;
 const RESIDENT_THREADS: u64 = 2048;
 
 /// Every entry of the source.
-pub const ENTRIES: [&str; 11] = [
+pub const ENTRIES: [&str; 19] = [
     "support_fill_random_f32",
     "support_fill_random_f64",
     "support_gather_f32",
@@ -22,6 +24,14 @@ pub const ENTRIES: [&str; 11] = [
     "support_poison_b16",
     "support_poison_b32",
     "support_poison_b64",
+    "support_fill_periodic_b8",
+    "support_fill_periodic_b16",
+    "support_fill_periodic_b32",
+    "support_fill_periodic_b64",
+    "support_fill_identity_b8",
+    "support_fill_identity_b16",
+    "support_fill_identity_b32",
+    "support_fill_identity_b64",
     "support_flush",
     "support_empty",
     "support_lead",
@@ -35,24 +45,46 @@ pub fn source() -> DeviceSource {
     }
 }
 
-/// Fills `elements` elements with [`crate::data::random_element`] of the seed. `None` for a number format that no
+/// Fills an array of `elements` elements with random data, see [`crate::data::Formula::Random`]. `None` for a number
+/// format that no family reads yet.
+pub fn fill_random(device: &DeviceFacts, elements: u64, data: &InputData) -> Option<Launch> {
+    let mut arguments = vec![Argument::Buffer(0)];
+    arguments.extend([elements, data.first_element, data.seed].map(Argument::U64));
+    Some(spread(device, format!("support_fill_random_{}", float_name(data.dtype)?), elements, arguments))
+}
+
+/// Fills an array of `elements` elements, see [`crate::data::Formula::Periodic`]. Buffer 1 holds the `length` values of
+/// a period, in the array's number format.
+pub fn fill_periodic(device: &DeviceFacts, elements: u64, data: &InputData, length: u64, repeat: u64) -> Launch {
+    let mut arguments = vec![Argument::Buffer(0), Argument::Buffer(1)];
+    arguments.extend([elements, data.first_element, length.max(1), repeat.max(1)].map(Argument::U64));
+    spread(device, format!("support_fill_periodic_{}", bits_name(data.dtype)), elements, arguments)
+}
+
+/// Fills an array of `elements` elements, see [`crate::data::Formula::Identity`]. `None` for a number format that no
 /// family reads yet.
-pub fn fill_random(device: &DeviceFacts, dtype: Dtype, elements: u64, seed: u64) -> Option<Launch> {
-    let arguments = vec![Argument::Buffer(0), Argument::U64(elements), Argument::U64(seed)];
-    Some(spread(device, format!("support_fill_random_{}", float_name(dtype)?), elements, arguments))
+pub fn fill_identity(device: &DeviceFacts, elements: u64, data: &InputData) -> Option<Launch> {
+    let mut arguments = vec![Argument::Buffer(0)];
+    let one = number::bits(1.0, data.dtype)?;
+    arguments.extend([elements, data.first_element, data.row_elements.max(1), one].map(Argument::U64));
+    Some(spread(device, format!("support_fill_identity_{}", bits_name(data.dtype)), elements, arguments))
 }
 
-/// Writes `pattern` to `elements` elements of `dtype`'s width.
-pub fn poison(device: &DeviceFacts, dtype: Dtype, elements: u64, pattern: u64) -> Launch {
-    let arguments = vec![Argument::Buffer(0), Argument::U64(elements), Argument::U64(pattern)];
-    spread(device, format!("support_poison_b{}", dtype.bytes() * 8), elements, arguments)
+/// Writes `pattern` to every logical element of an array; gaps between its rows stay as they are.
+pub fn poison(device: &DeviceFacts, spec: &BufferSpec, pattern: u64) -> Launch {
+    let (elements, (row, pitch)) = (spec.logical_elements(), row_and_pitch(spec));
+    let mut arguments = vec![Argument::Buffer(0)];
+    arguments.extend([elements, pattern, row, pitch].map(Argument::U64));
+    spread(device, format!("support_poison_{}", bits_name(spec.dtype)), elements, arguments)
 }
 
-/// Writes `count` elements as binary64 to buffer 0, read from buffer 1 at 0, `stride`, 2·`stride`, … `None` for a
-/// number format that no family writes yet.
-pub fn gather(device: &DeviceFacts, dtype: Dtype, count: u64, stride: u64) -> Option<Launch> {
-    let arguments = vec![Argument::Buffer(0), Argument::Buffer(1), Argument::U64(count), Argument::U64(stride)];
-    Some(spread(device, format!("support_gather_{}", float_name(dtype)?), count, arguments))
+/// Writes `count` elements as binary64 to buffer 0: the logical elements `start`, `start + stride`, … of the array in
+/// buffer 1. `None` for a number format that no family writes yet.
+pub fn gather(device: &DeviceFacts, spec: &BufferSpec, start: u64, count: u64, stride: u64) -> Option<Launch> {
+    let (row, pitch) = row_and_pitch(spec);
+    let mut arguments = vec![Argument::Buffer(0), Argument::Buffer(1)];
+    arguments.extend([count, start, stride, row, pitch].map(Argument::U64));
+    Some(spread(device, format!("support_gather_{}", float_name(spec.dtype)?), count, arguments))
 }
 
 /// Reads and writes `bytes` of buffer 0, which then fill the caches. A multiple of 16.
@@ -77,6 +109,15 @@ fn spread(device: &DeviceFacts, entry: String, items: u64, arguments: Vec<Argume
     let resident = device.compute_units.max(1).saturating_mul(RESIDENT_THREADS / BLOCK_THREADS);
     let blocks = items.div_ceil(BLOCK_THREADS).clamp(1, resident);
     Launch { entry, blocks, threads: BLOCK_THREADS, arguments }
+}
+
+/// What the kernels take for an array's rows: 0 and 0 where it has no gaps.
+fn row_and_pitch(spec: &BufferSpec) -> (u64, u64) {
+    spec.rows.map_or((0, 0), |rows| (rows.elements, rows.pitch_elements))
+}
+
+fn bits_name(dtype: Dtype) -> String {
+    format!("b{}", dtype.bytes() * 8)
 }
 
 fn float_name(dtype: Dtype) -> Option<&'static str> {

@@ -7,28 +7,22 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use fleetcal_kernels::data::random_element;
 use fleetcal_kernels::{Argument, Family, program_defines, stream, support};
-use fleetcal_model::device::{Backend, DeviceFacts};
-use fleetcal_model::id::DeviceId;
 use fleetcal_model::point::{Dtype, Point, Sweep};
 use fleetcal_model::policy::DataPattern;
 
-const COMPAT: &str = include_str!("../gpu/compat.h");
-const PRELUDE: &str = include_str!("host/prelude.h");
+#[path = "host/compiler.rs"]
+mod host;
+
 const MAIN: &str = include_str!("host/main.cpp");
 /// Enough tiles of every size for a grid-stride loop of several trips on the one compute unit below.
 const ELEMENTS: u64 = 4 * stream::ELEMENTS_MULTIPLE;
 
 #[test]
 fn every_element_is_touched_as_often_as_the_counts_say() {
-    if Command::new("c++").arg("--version").output().is_err() {
-        let required = std::env::var("FLEETCAL_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|tool| tool == "c++"), "FLEETCAL_REQUIRE names c++, and there is none");
-        println!("skipped: there is no C++ compiler to run the device sources with");
+    if !host::has_compiler() {
         return;
     }
     std::thread::scope(|scope| {
@@ -42,13 +36,11 @@ fn check(kernel: &str, dtype: Dtype) {
     let sizes = [("elements".to_owned(), ELEMENTS)].into();
     let point = Point { sweep: Sweep::Stream, kernel: kernel.to_owned(), dtype, sizes };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("program.cpp"), program(&point)).expect("the program can be written");
     let expected = (0..ELEMENTS)
         .flat_map(|index| bytes(dtype, stream::Stream.reference(&point, DataPattern::Random, 0, index).value));
     fs::write(folder.path().join("expected"), expected.collect::<Vec<u8>>()).expect("results can be written");
 
-    run(folder.path(), Command::new("c++").args(["-std=c++17", "-O1", "-w", "-o", "program", "program.cpp"]), &point);
-    let said = run(folder.path(), &mut Command::new("./program"), &point);
+    let said = host::run(folder.path(), &program(&point), &point.to_string());
     assert!(said.ends_with("launches are right\n"), "{point}: {said}");
 
     let filled = fs::read(folder.path().join("inputs")).expect("the program wrote its inputs");
@@ -59,15 +51,12 @@ fn check(kernel: &str, dtype: Dtype) {
 
 /// The device sources between the prelude and a table of every launch.
 fn program(point: &Point) -> String {
-    let device = one_unit();
+    let device = host::one_unit();
     let mut text = String::new();
     for define in program_defines(&point.kernel, point.dtype) {
         writeln!(text, "#define {define}").expect("strings grow");
     }
-    text.push_str(PRELUDE);
-    for source in [stream::Stream.source(), support::source()] {
-        text.push_str(source.text.strip_prefix(COMPAT).expect("every source begins with the portable header"));
-    }
+    text.push_str(&host::sources(&[stream::Stream.source(), support::source()]));
     let (element, inputs) =
         (if point.dtype == Dtype::F32 { "float" } else { "double" }, stream::Stream.buffers(point).len() - 1);
     let (dtype, bits) = (point.dtype, point.dtype.bytes() * 8);
@@ -75,10 +64,10 @@ fn program(point: &Point) -> String {
     write!(
         text,
         "typedef {element} Element;\nstatic const u64 ELEMENTS = {ELEMENTS};\nstatic const int INPUTS = {inputs};\n\
-         static void FILL(Element* to, u64 count, u64 seed) {{ support_fill_random_{dtype}(to, count, seed); }}\n\
-         static void POISON(Element* to, u64 count, u64 bits) {{ support_poison_b{bits}(({word}*)to, count, bits); }}\n\
+         static void FILL(Element* to, u64 count, u64 seed) {{ support_fill_random_{dtype}(to, count, 0, seed); }}\n\
+         static void POISON(Element* to, u64 count, u64 bits) {{ support_poison_b{bits}(({word}*)to, count, bits, 0, 0); }}\n\
          static void GATHER(double* to, const Element* from, u64 count, u64 stride) {{\n\
-             support_gather_{dtype}(to, from, count, stride);\n}}\n\
+             support_gather_{dtype}(to, from, count, 0, stride, 0, 0);\n}}\n\
          struct Row {{ const char* name; void (*entry)(Element*, const Element*, const Element*, u64); \
          u64 blocks, threads, tiles; }};\nstatic const Row TABLE[] = {{\n"
     )
@@ -94,39 +83,6 @@ fn program(point: &Point) -> String {
     text
 }
 
-fn run(folder: &Path, command: &mut Command, point: &Point) -> String {
-    let output = command.current_dir(folder).output().expect("the command starts");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{point}: {command:?} failed: {said}{complaint}");
-    said
-}
-
 fn bytes(dtype: Dtype, value: f64) -> Vec<u8> {
     if dtype == Dtype::F32 { (value as f32).to_le_bytes().to_vec() } else { value.to_le_bytes().to_vec() }
-}
-
-fn one_unit() -> DeviceFacts {
-    DeviceFacts {
-        uuid: DeviceId::new("host"),
-        backend: Backend::Cuda,
-        vendor: "nvidia".to_owned(),
-        name: "host".to_owned(),
-        architecture: "sm_90".to_owned(),
-        compute_units: 1,
-        memory_bytes: 1 << 30,
-        memory_clock_khz: None,
-        core_clock_khz: None,
-        power_limit_mw: None,
-        partition_mode: None,
-        ecc: None,
-        sockets: None,
-        pci_bdf: None,
-        vbios: None,
-        driver: None,
-        runtime: None,
-        l2_cache_bytes: None,
-        last_level_cache_bytes: None,
-        warp_size: 32,
-    }
 }

@@ -62,6 +62,8 @@ pub struct CpuDevice {
     opened: Instant,
     promised: Promised,
     flush: Option<Arc<Mapping>>,
+    #[cfg(test)]
+    stray: Option<work::Stray>,
 }
 
 /// The facts of the host processor, under the UUID given.
@@ -110,6 +112,8 @@ impl CpuDevice {
             opened: Instant::now(),
             promised: Promised::default(),
             flush: None,
+            #[cfg(test)]
+            stray: None,
         })
     }
 
@@ -131,7 +135,16 @@ impl CpuDevice {
             return Err(format!("there are no stores past the caches for {} here", self.facts.architecture));
         }
         let chunk_bytes = size(parameter::CHUNK_BYTES).unwrap_or(0);
-        Ok(Program { kernel, dtype: point.dtype, instructions: self.instructions, threads, nontemporal, chunk_bytes })
+        Ok(Program {
+            kernel,
+            dtype: point.dtype,
+            instructions: self.instructions,
+            threads,
+            nontemporal,
+            chunk_bytes,
+            #[cfg(test)]
+            stray: self.stray,
+        })
     }
 
     fn prepare_one(&self, point: &Point, solution: &Solution) -> Result<Prepared<CpuProgram>, DeviceError> {
@@ -190,15 +203,15 @@ impl Device for CpuDevice {
     }
 
     fn allocate(&mut self, bytes: u64, guard: PageGuard) -> Result<CpuBuffer, DeviceError> {
-        if guard != PageGuard::None {
-            return Err(failed("allocating", "this backend has no page guards"));
-        }
         let free_bytes = self.memory_available_bytes()?;
         if bytes > free_bytes {
             return Err(DeviceError::OutOfMemory { wanted_bytes: bytes, free_bytes });
         }
-        let mapping = Arc::new(Mapping::new(bytes, &self.promised)?);
-        Ok(CpuBuffer { mapping, not_sync: PhantomData })
+        let mapping = match guard {
+            PageGuard::None => Mapping::new(bytes, &self.promised)?,
+            PageGuard::Front | PageGuard::Back => Mapping::guarded(bytes, guard, &self.promised)?,
+        };
+        Ok(CpuBuffer { mapping: Arc::new(mapping), not_sync: PhantomData })
     }
 
     fn fill(&mut self, array: &Array<'_, CpuBuffer>, data: &InputData) -> Result<(), DeviceError> {

@@ -7,12 +7,11 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
-use fleetcal_kernels::data::InputData;
-use fleetcal_kernels::{Launch, family, support};
+use fleetcal_kernels::data::{Formula, InputData};
+use fleetcal_kernels::{Launch, family, number, support};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::id::DeviceId;
 use fleetcal_model::point::{Point, Solution};
-use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::Origin;
 
 use self::launch::Ready;
@@ -24,6 +23,7 @@ use super::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSamp
 
 mod driver;
 mod facts;
+mod guarded;
 mod launch;
 mod memory;
 mod nvml;
@@ -69,6 +69,8 @@ pub struct CudaDevice {
     programs: Programs,
     flush: Option<CudaBuffer>,
     gathered: Option<CudaBuffer>,
+    /// One period of the pattern that was filled last.
+    period: Option<CudaBuffer>,
     stream: Arc<CudaStream>,
     context: Arc<CudaContext>,
 }
@@ -98,6 +100,7 @@ impl CudaDevice {
             programs: Programs::default(),
             flush: None,
             gathered: None,
+            period: None,
             stream,
             context,
         })
@@ -212,40 +215,57 @@ impl Device for CudaDevice {
     fn allocate(&mut self, bytes: u64, guard: PageGuard) -> Result<CudaBuffer, DeviceError> {
         match guard {
             PageGuard::None => memory::allocate(&self.context, bytes),
-            PageGuard::Front | PageGuard::Back => Err(DeviceError::Launch {
-                what: "allocating".to_owned(),
-                reason: "this backend has no page guards".to_owned(),
-            }),
+            PageGuard::Front | PageGuard::Back => memory::allocate_guarded(&self.context, bytes, guard),
         }
     }
 
     fn fill(&mut self, array: &Array<'_, CudaBuffer>, data: &InputData) -> Result<(), DeviceError> {
-        let spec = &array.spec;
-        let launch = (data.pattern == DataPattern::Random)
-            .then(|| support::fill_random(&self.facts, spec.dtype, spec.elements, data.seed))
-            .flatten();
-        let launch = launch.ok_or_else(|| no_support("filling", array))?;
-        self.support(&launch, &[memory::address_of(array)?])
+        let (elements, to) = (array.spec.elements, memory::address_of(array)?);
+        let unsupported = || no_support("filling", array);
+        if array.spec.dtype != data.dtype {
+            return Err(unsupported());
+        }
+        match data.formula() {
+            Formula::Random => {
+                let launch = support::fill_random(&self.facts, elements, data).ok_or_else(unsupported)?;
+                self.support(&launch, &[to])
+            }
+            Formula::Identity => {
+                let launch = support::fill_identity(&self.facts, elements, data).ok_or_else(unsupported)?;
+                self.support(&launch, &[to])
+            }
+            Formula::Periodic { values, repeat } => {
+                let words = values.iter().map(|value| number::bits(*value, data.dtype));
+                let words: Vec<u64> = words.collect::<Option<_>>().ok_or_else(unsupported)?;
+                let width = usize::try_from(data.dtype.bytes()).unwrap_or(size_of::<u64>());
+                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes().into_iter().take(width)).collect();
+                let from = Self::scratch(&self.context, &mut self.period, bytes.len() as u64)?;
+                if let Some(period) = &self.period {
+                    memory::write(period, &bytes)?;
+                }
+                let launch = support::fill_periodic(&self.facts, elements, data, words.len() as u64, repeat);
+                self.support(&launch, &[to, from])
+            }
+        }
     }
 
     fn set(&mut self, array: &Array<'_, CudaBuffer>, bits: u64) -> Result<(), DeviceError> {
-        let spec = &array.spec;
-        let launch = support::poison(&self.facts, spec.dtype, spec.elements, bits);
+        let launch = support::poison(&self.facts, &array.spec, bits);
         self.support(&launch, &[memory::address_of(array)?])
     }
 
     fn gather(&mut self, array: &Array<'_, CudaBuffer>, stride: u64) -> Result<Vec<f64>, DeviceError> {
         let stride = stride.max(1);
         let from = memory::address_of(array)?;
-        let total = array.spec.elements.div_ceil(stride);
+        let total = array.spec.logical_elements().div_ceil(stride);
         let to = Self::scratch(&self.context, &mut self.gathered, GATHER_VALUES * 8)?;
         let mut values = Vec::new();
         let mut done = 0;
         while done < total {
             let count = GATHER_VALUES.min(total - done);
-            let launch = support::gather(&self.facts, array.spec.dtype, count, stride);
+            let launch = support::gather(&self.facts, &array.spec, done * stride, count, stride);
             let launch = launch.ok_or_else(|| no_support("reading", array))?;
-            self.support(&launch, &[to, from + done * stride * array.spec.dtype.bytes()])?;
+            self.support(&launch, &[to, from])?;
             let mut part = vec![0.0; usize::try_from(count).unwrap_or(0)];
             if let Some(buffer) = &self.gathered {
                 memory::read(buffer, &mut part)?;

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use fleetcal_kernels::data::InputData;
-use fleetcal_kernels::{BufferRole, family};
+use fleetcal_kernels::{BufferRole, BufferSpec, family};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::digest::Sha256Digest;
 use fleetcal_model::point::{Point, Solution};
@@ -15,8 +15,8 @@ use fleetcal_model::row::{Counts, Origin};
 pub use self::memory::SimBuffer;
 use self::memory::{Content, SimMemory};
 pub use self::model::{SimConstants, SimModel, solution_slowdown};
-pub use self::spec::{SimFault, SimSpec, SimSpecError};
-use super::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series};
+pub use self::spec::{SimFault, SimSpec, SimSpecError, StrayAccess};
+use super::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series, nan_bits};
 use crate::identity::Identity;
 
 mod memory;
@@ -25,6 +25,8 @@ mod spec;
 
 /// What the simulated clock shows of an empty interval, nanoseconds.
 const CLOCK_OVERHEAD_NS: f64 = 40.0;
+/// What stray writes leave: neither number nor sentinel of any format.
+const STRAY_BITS: u64 = 0x4242_4242_4242_4242;
 
 /// A solution with what the model needs to time it.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +48,8 @@ pub struct SimDevice {
     /// Times that memory was allocated or filled anew after something was timed: a round's fresh buffers.
     rounds: u64,
     timed_since_fresh: bool,
+    /// What killed the context, if anything did: nothing works any more.
+    lost: Option<String>,
 }
 
 /// The devices that a specification asks for. Their UUIDs belong to the data folder of the identity.
@@ -64,6 +68,56 @@ impl SimDevice {
             visits: 0,
             rounds: 0,
             timed_since_fresh: false,
+            lost: None,
+        }
+    }
+
+    /// # Errors
+    /// [`DeviceError::Lost`] once the context is.
+    fn alive(&self) -> Result<(), DeviceError> {
+        self.lost.clone().map_or(Ok(()), |reason| Err(DeviceError::Lost { reason }))
+    }
+
+    /// Launches, and remembers the end of the context.
+    fn launch(&mut self, program: &SimProgram, arrays: &[Array<'_, SimBuffer>]) -> Result<(), DeviceError> {
+        self.alive()?;
+        let outcome = self.note_result(program, arrays).and_then(|()| self.stray(program, arrays));
+        if let Err(DeviceError::Lost { reason }) = &outcome {
+            self.lost = Some(reason.clone());
+        }
+        outcome
+    }
+
+    /// Accesses one element too many, where a fault says so.
+    fn stray(&self, program: &SimProgram, arrays: &[Array<'_, SimBuffer>]) -> Result<(), DeviceError> {
+        let planted = self.faults().find_map(|fault| match fault {
+            SimFault::OffByOne { kernel, access } if *kernel == program.point.kernel => Some(*access),
+            SimFault::OffByOne { .. }
+            | SimFault::WrongResult { .. }
+            | SimFault::Compile { .. }
+            | SimFault::OutOfMemory
+            | SimFault::Lost { .. }
+            | SimFault::Hang { .. } => None,
+        });
+        let output = arrays.iter().find(|array| array.spec.role == BufferRole::Output);
+        let (Some(access), Some(output)) = (planted, output) else { return Ok(()) };
+        match access {
+            StrayAccess::WritesBeyond => output.buffer.write_stray(output, PageGuard::Back, STRAY_BITS),
+            StrayAccess::WritesBefore => output.buffer.write_stray(output, PageGuard::Front, STRAY_BITS),
+            StrayAccess::ReadsBeyond => {
+                let Some(input) = arrays.iter().find(|array| array.spec.role != BufferRole::Output) else {
+                    return Ok(());
+                };
+                // What is read beyond adds nothing to the result, unless it is no number.
+                if input.buffer.read_stray(input, PageGuard::Back)?.is_nan() {
+                    let BufferSpec { dtype, elements, .. } = output.spec;
+                    let offset_bytes = output.offset_bytes + elements.saturating_sub(1) * dtype.bytes();
+                    let spec = BufferSpec { elements: 1, rows: None, ..output.spec.clone() };
+                    let last = Array { buffer: output.buffer, offset_bytes, spec };
+                    output.buffer.write(&last, Content::Bits(nan_bits(dtype)))?;
+                }
+                Ok(())
+            }
         }
     }
 
@@ -99,7 +153,7 @@ impl SimDevice {
 
     /// Notes the result in the outputs. It is worked out when somebody looks, and it is right only if the inputs hold
     /// what the reference presumes.
-    fn launch(&self, program: &SimProgram, arrays: &[Array<'_, SimBuffer>]) -> Result<(), DeviceError> {
+    fn note_result(&self, program: &SimProgram, arrays: &[Array<'_, SimBuffer>]) -> Result<(), DeviceError> {
         let failed = |reason: String| DeviceError::Launch { what: format!("launching {}", program.point), reason };
         let wanted = family(program.point.sweep).map(|family| family.buffers(&program.point)).unwrap_or_default();
         if wanted.len() != arrays.len() || wanted.iter().zip(arrays).any(|(spec, array)| *spec != array.spec) {
@@ -150,6 +204,7 @@ impl SimDevice {
                 SimFault::Lost { .. }
                 | SimFault::Hang { .. }
                 | SimFault::WrongResult { .. }
+                | SimFault::OffByOne { .. }
                 | SimFault::OutOfMemory
                 | SimFault::Compile { .. } => {}
             }
@@ -198,27 +253,27 @@ impl Device for SimDevice {
     }
 
     fn allocate(&mut self, bytes: u64, guard: PageGuard) -> Result<SimBuffer, DeviceError> {
-        if guard != PageGuard::None {
-            let reason = "this backend has no page guards".to_owned();
-            return Err(DeviceError::Launch { what: "allocating".to_owned(), reason });
-        }
+        self.alive()?;
         self.freshen();
         if self.faults().any(|fault| *fault == SimFault::OutOfMemory) {
             return Err(DeviceError::OutOfMemory { wanted_bytes: bytes, free_bytes: 0 });
         }
-        self.memory.allocate(bytes)
+        self.memory.allocate(bytes, guard)
     }
 
     fn fill(&mut self, array: &Array<'_, SimBuffer>, data: &InputData) -> Result<(), DeviceError> {
+        self.alive()?;
         self.freshen();
         array.buffer.write(array, Content::Input(*data))
     }
 
     fn set(&mut self, array: &Array<'_, SimBuffer>, bits: u64) -> Result<(), DeviceError> {
+        self.alive()?;
         array.buffer.write(array, Content::Bits(bits))
     }
 
     fn gather(&mut self, array: &Array<'_, SimBuffer>, stride: u64) -> Result<Vec<f64>, DeviceError> {
+        self.alive()?;
         array.buffer.gather(array, stride)
     }
 

@@ -1,15 +1,6 @@
 // Runs every launch of the table on the host and checks that each element of each array was touched as often as the
 // counts say, and that the results are those of the file `expected`. Writes the inputs to the file `inputs`.
 
-template <typename... Arguments>
-static void launch(u64 blocks, u64 threads, void (*entry)(Arguments...), Arguments... arguments) {
-    gridDim.x = unsigned(blocks);
-    blockDim.x = unsigned(threads);
-    for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
-        for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) entry(arguments...);
-    }
-}
-
 static bool touched(const char* launch_name, const char* what, const std::vector<u32>& counts, u32 wanted) {
     for (size_t element = 0; element < counts.size(); ++element) {
         if (counts[element] == wanted) continue;

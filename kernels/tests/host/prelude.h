@@ -56,3 +56,13 @@ struct Cached {
 };
 
 struct Streaming : Cached {};
+
+// Runs a kernel thread by thread.
+template <typename... Arguments>
+static void launch(u64 blocks, u64 threads, void (*entry)(Arguments...), Arguments... arguments) {
+    gridDim.x = unsigned(blocks);
+    blockDim.x = unsigned(threads);
+    for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
+        for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) entry(arguments...);
+    }
+}

@@ -9,9 +9,10 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
+use rustix::param::page_size;
 
-use crate::device::{Array, DeviceError};
+use crate::device::{Array, DeviceError, PageGuard};
 
 /// Mappings start at multiples of this, the huge page of x86-64 and of aarch64 with 4 KiB pages: small pages cost
 /// bandwidth in misses of the TLB.
@@ -85,8 +86,39 @@ impl Mapping {
         let skipped = map_start.as_ptr().align_offset(HUGE_PAGE_BYTES).min(HUGE_PAGE_BYTES);
         // SAFETY: the mapping is one huge page longer than what is used of it, so the skipped part lies inside.
         let start = unsafe { map_start.add(skipped) };
+        Ok(Self::held(map_start, map_bytes, start, bytes, promised))
+    }
+
+    /// Maps memory between two pages that nobody may touch, its first byte (front) or its end (back) at the border.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if the kernel refuses.
+    pub(super) fn guarded(bytes: u64, guard: PageGuard, promised: &Promised) -> Result<Self, DeviceError> {
+        let refused = || DeviceError::OutOfMemory { wanted_bytes: bytes, free_bytes: 0 };
+        let page = page_size();
+        let used = usize::try_from(bytes).ok().filter(|used| *used > 0).ok_or_else(refused)?;
+        let inner = used.checked_next_multiple_of(page).ok_or_else(refused)?;
+        let map_bytes = inner.checked_add(2 * page).ok_or_else(refused)?;
+        // SAFETY: a fresh private mapping at an address of the kernel's choice touches no memory of anybody.
+        let map = unsafe { mmap_anonymous(ptr::null_mut(), map_bytes, ProtFlags::empty(), MapFlags::PRIVATE) };
+        let map_start = map.ok().and_then(|map| NonNull::new(map.cast::<u8>())).ok_or_else(refused)?;
+        let skipped = match guard {
+            PageGuard::None | PageGuard::Front => page,
+            PageGuard::Back => page + inner - used,
+        };
+        // SAFETY: the part skipped lies inside the mapping, which is two pages longer than what is used of it.
+        let start = unsafe { map_start.add(skipped) };
+        // Whole from here on, so that an error below unmaps it.
+        let mapping = Self::held(map_start, map_bytes, start, bytes, promised);
+        // SAFETY: the pages between the first and the last were mapped just now, and nobody uses them yet.
+        unsafe { mprotect(map_start.as_ptr().add(page).cast(), inner, MprotectFlags::READ | MprotectFlags::WRITE) }
+            .map_err(|_| refused())?;
+        Ok(mapping)
+    }
+
+    fn held(map_start: NonNull<u8>, map_bytes: usize, start: NonNull<u8>, bytes: u64, promised: &Promised) -> Self {
         promised.0.fetch_add(bytes, Ordering::Relaxed);
-        Ok(Self { map_start, map_bytes, start, bytes, touched_bytes: AtomicU64::new(0), promised: promised.clone() })
+        Self { map_start, map_bytes, start, bytes, touched_bytes: AtomicU64::new(0), promised: promised.clone() }
     }
 
     /// Its size, bytes.
@@ -136,8 +168,9 @@ impl View {
                 "{bytes} bytes at offset {offset_bytes} do not fit into a buffer of {held} bytes"
             )));
         }
-        if !offset_bytes.is_multiple_of(spec.dtype.bytes()) {
-            return Err(wrong(format!("offset {offset_bytes} is no multiple of the size of {}", spec.dtype)));
+        // An allocation that ends at an unmapped page may begin anywhere.
+        if !(mapping.start.addr().get() as u64).wrapping_add(*offset_bytes).is_multiple_of(spec.dtype.bytes()) {
+            return Err(wrong(format!("at offset {offset_bytes} it is not aligned for {}", spec.dtype)));
         }
         let too_long = |_| wrong(format!("{} elements cannot be addressed on this machine", spec.elements));
         Ok(Self {
@@ -205,6 +238,25 @@ impl View {
             Some(start) => unsafe { slice::from_raw_parts_mut(start.as_ptr(), part.len()) },
             None => &mut [],
         }
+    }
+
+    /// Reads the element so many places from the first, wherever that is.
+    #[cfg(test)]
+    pub(super) fn read_stray<T: Element>(&self, place: isize) -> T {
+        // SAFETY: none: an access that may end the process is what tests want. Inside the mapping it is a plain read.
+        unsafe { self.first::<T>().offset(place).read_volatile() }
+    }
+
+    /// Writes the element so many places from the first, wherever that is.
+    #[cfg(test)]
+    pub(super) fn write_stray<T: Element>(&self, place: isize, value: T) {
+        // SAFETY: as in `read_stray`.
+        unsafe { self.first::<T>().offset(place).write_volatile(value) };
+    }
+
+    #[cfg(test)]
+    fn first<T: Element>(&self) -> *mut T {
+        self.mapping.start.as_ptr().wrapping_add(usize::try_from(self.offset_bytes).unwrap_or(0)).cast()
     }
 
     fn start_of<T: Element>(&self, part: &Range<usize>) -> Option<NonNull<T>> {

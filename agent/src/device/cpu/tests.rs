@@ -1,9 +1,12 @@
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::Command;
 
 use fleetcal_kernels::{BufferRole, BufferSpec};
 use fleetcal_model::point::{Dtype, Sweep};
 
+use super::work::Stray;
 use super::*;
 use crate::device::nan_bits;
 
@@ -87,4 +90,52 @@ fn more_threads_than_cores_are_refused() {
     let facts = DeviceFacts { compute_units: 1 << 20, ..device.facts().clone() };
     let outcome = CpuDevice::open(&facts).map(|_| ());
     assert!(matches!(outcome, Err(DeviceError::Launch { .. })), "a core that went away must be said: {outcome:?}");
+}
+
+/// Names the stray access and the guard of the process that is to die of it.
+const STRAY: &str = "FLEETCAL_TEST_STRAY";
+
+const STRAYS: [(&str, Stray, PageGuard); 4] = [
+    ("reads_beyond", Stray::ReadsBeyond, PageGuard::Back),
+    ("writes_beyond", Stray::WritesBeyond, PageGuard::Back),
+    ("writes_before", Stray::WritesBefore, PageGuard::Front),
+    // The guard is on the other side: nothing may happen, and the process lives.
+    ("writes_before_an_open_front", Stray::WritesBefore, PageGuard::Back),
+];
+
+#[test]
+fn an_access_to_a_guarded_page_ends_the_process() {
+    if let Ok(name) = std::env::var(STRAY) {
+        let (_, stray, guard) = STRAYS.into_iter().find(|(known, ..)| *known == name).expect("a known access");
+        run_astray(stray, guard);
+        return;
+    }
+    for (name, _, guard) in STRAYS {
+        let test = "device::cpu::tests::an_access_to_a_guarded_page_ends_the_process";
+        let program = std::env::current_exe().expect("this program");
+        let output = Command::new(program).args(["--exact", test]).env(STRAY, name).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        if name == "writes_before_an_open_front" {
+            assert!(output.status.success(), "{name}, {guard:?}: {:?} {said}", output.status);
+        } else {
+            assert_eq!(output.status.signal(), Some(SEGMENTATION_FAULT), "{name}, {guard:?}: {said}");
+        }
+    }
+}
+
+const SEGMENTATION_FAULT: i32 = 11;
+
+/// Copies between guarded arrays with a program that accesses one element too many. Arrays are half a page longer than
+/// whole pages, so that the side that is not guarded is memory.
+fn run_astray(stray: Stray, guard: PageGuard) {
+    let (_root, mut device) = device();
+    device.stray = Some(stray);
+    let point: Point = "stream/copy/f64/elements=32768".parse().expect("a point");
+    let solution = Solution { name: "plain".to_owned(), parameters: [(parameter::THREADS.to_owned(), 1)].into() };
+    let prepared = device.prepare(&[(point, solution)]).remove(0).expect("copy is known");
+    let elements = (1 << 15) + 256;
+    let specs = [spec(BufferRole::Output, elements), spec(BufferRole::Input { seed: 1 }, elements)];
+    let buffers = [0, 1].map(|_| device.allocate(8 * elements, guard).expect("there is room"));
+    let arrays = [0, 1].map(|index| Array { buffer: &buffers[index], offset_bytes: 0, spec: specs[index].clone() });
+    device.run(&prepared, &arrays).expect("the arrays are those of the program");
 }

@@ -4,10 +4,9 @@
 
 use std::ops::Range;
 
-use fleetcal_kernels::BufferRole;
-use fleetcal_kernels::data::InputData;
+use fleetcal_kernels::data::{Formula, InputData};
+use fleetcal_kernels::{BufferRole, Rows};
 use fleetcal_model::point::Dtype;
-use fleetcal_model::policy::DataPattern;
 
 use super::memory::{Element, View};
 use super::pool::{Member, Pool};
@@ -28,6 +27,21 @@ pub(super) struct Program {
     pub(super) nontemporal: bool,
     /// Bytes of each array that a thread takes in its turn; 0 if each has one contiguous share.
     pub(super) chunk_bytes: usize,
+    /// An access outside of its arrays that it makes, for tests of what looks for such.
+    #[cfg(test)]
+    pub(super) stray: Option<Stray>,
+}
+
+/// One element too far.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stray {
+    /// Reads the element behind an input's last for the output's last.
+    ReadsBeyond,
+    /// Writes the element behind the output's last.
+    WritesBeyond,
+    /// Writes the element before the output's first.
+    WritesBefore,
 }
 
 /// A program and the arrays that it runs on, checked.
@@ -97,6 +111,26 @@ impl Task {
                 stream::plain(kernel, instructions, operands);
             }
         }
+        #[cfg(test)]
+        if thread == 0 {
+            self.stray::<T>();
+        }
+    }
+
+    /// The access outside, where the program has one.
+    #[cfg(test)]
+    fn stray<T: Number>(&self) {
+        let elements = self.output.elements() as isize;
+        match self.program.stray {
+            None => {}
+            Some(Stray::WritesBeyond) => self.output.write_stray(elements, T::from_element(7.0)),
+            Some(Stray::WritesBefore) => self.output.write_stray(-1, T::from_element(7.0)),
+            Some(Stray::ReadsBeyond) => {
+                if let Some(input) = self.inputs.first() {
+                    self.output.write_stray(elements - 1, input.read_stray::<T>(elements));
+                }
+            }
+        }
     }
 }
 
@@ -127,19 +161,36 @@ fn fill_as<T: Number>(
 ) -> Result<(), DeviceError> {
     let view = View::of(array)?;
     view.touch();
+    let formula = data.formula();
     pool.execute(pool.size(), move |member| {
         for part in shares(view.elements(), view.element_bytes(), member.team_size(), 0, member.index()) {
-            let start = u64::try_from(part.start).unwrap_or(u64::MAX);
+            let start = data.first_element.wrapping_add(part.start as u64);
             // SAFETY: the shares of two threads are disjoint, and this job is the only one.
             let output = unsafe { view.write(part) };
-            if data.pattern == DataPattern::Random {
-                stream::fill_random::<T>(instructions, data.seed, start, output);
-            } else {
-                (start..).zip(output).for_each(|(index, element)| *element = T::from_element(data.element(index)));
-            }
+            fill_part::<T>(instructions, &data, &formula, start, output);
         }
         Ok(())
     })
+}
+
+/// Writes the elements `start`, `start` + 1, … of a pattern.
+fn fill_part<T: Number>(instructions: Instructions, data: &InputData, formula: &Formula, start: u64, output: &mut [T]) {
+    match formula {
+        Formula::Random => stream::fill_random::<T>(instructions, data.seed, start, output),
+        Formula::Identity => {
+            let row = data.row_elements.max(1);
+            let element = |index: u64| T::from_element(f64::from(index / row == index % row));
+            (start..).zip(output).for_each(|(index, to)| *to = element(index));
+        }
+        Formula::Periodic { values, repeat } => {
+            let values: Vec<T> = values.iter().map(|value| T::from_element(*value)).collect();
+            let length = values.len() as u64;
+            for (index, to) in (start..).zip(output) {
+                // The remainder is below a length in memory.
+                *to = values[(index / repeat % length) as usize];
+            }
+        }
+    }
 }
 
 /// Sets every element of an array to the same bits.
@@ -150,15 +201,28 @@ pub(super) fn set_bits(pool: &mut Pool, array: &Array<'_, CpuBuffer>, bits: u64)
     let view = View::of(array)?;
     view.touch();
     let [one, two, three, four, ..] = bits.to_le_bytes();
+    let rows = array.spec.rows;
     pool.execute(pool.size(), move |member| {
         match view.element_bytes() {
-            1 => set(&view, member, one),
-            2 => set(&view, member, u16::from_le_bytes([one, two])),
-            4 => set(&view, member, u32::from_le_bytes([one, two, three, four])),
-            _ => set(&view, member, bits),
+            1 => set_rows(&view, rows, member, one),
+            2 => set_rows(&view, rows, member, u16::from_le_bytes([one, two])),
+            4 => set_rows(&view, rows, member, u32::from_le_bytes([one, two, three, four])),
+            _ => set_rows(&view, rows, member, bits),
         }
         Ok(())
     })
+}
+
+/// Sets everything outside of gaps.
+fn set_rows<T: Element>(view: &View, rows: Option<Rows>, member: &Member<'_>, value: T) {
+    let Some(Rows { elements, pitch_elements }) = rows else { return set(view, member, value) };
+    let words = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX);
+    let (length, pitch) = (words(elements), words(pitch_elements).max(1));
+    for start in (0..view.elements()).step_by(pitch).skip(member.index()).step_by(member.team_size().max(1)) {
+        let part = start..start.saturating_add(length).min(view.elements());
+        // SAFETY: rows do not overlap, each belongs to one thread, and this job is the only one.
+        unsafe { view.write::<T>(part) }.fill(value);
+    }
 }
 
 /// Writes memory that nobody reads, so that it drives everything else out of the caches.
@@ -176,7 +240,7 @@ fn set<T: Element>(view: &View, member: &Member<'_>, value: T) {
     }
 }
 
-/// Reads every `stride`-th element.
+/// Reads every `stride`-th element outside of gaps.
 ///
 /// # Errors
 /// [`DeviceError::Launch`] if the array is outside its buffer, or of a number format that the backend does not do.
@@ -184,11 +248,19 @@ pub(super) fn gather(array: &Array<'_, CpuBuffer>, stride: u64) -> Result<Vec<f6
     let view = View::of(array)?;
     let stride = usize::try_from(stride).unwrap_or(usize::MAX).max(1);
     let all = 0..view.elements();
+    // Positions lie inside the array, and so below a length in memory.
+    let positions = (0..array.spec.logical_elements()).step_by(stride).map(|index| array.spec.position(index) as usize);
     match array.spec.dtype {
-        // SAFETY: no job runs: the caller has the device for itself, and the buffer is not shared between threads.
-        Dtype::F32 => Ok(unsafe { view.read::<f32>(all) }.iter().step_by(stride).copied().map(f64::from).collect()),
-        // SAFETY: as above.
-        Dtype::F64 => Ok(unsafe { view.read::<f64>(all) }.iter().step_by(stride).copied().collect()),
+        Dtype::F32 => {
+            // SAFETY: no job runs: the caller has the device for itself, and the buffer is not shared between threads.
+            let all = unsafe { view.read::<f32>(all) };
+            Ok(positions.map(|at| f64::from(all[at])).collect())
+        }
+        Dtype::F64 => {
+            // SAFETY: as above.
+            let all = unsafe { view.read::<f64>(all) };
+            Ok(positions.map(|at| all[at]).collect())
+        }
         other @ (Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::I32 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2) => {
             Err(failed("reading an array", &format!("the cpu backend has no arrays of {other}")))
         }

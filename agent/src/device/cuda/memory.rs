@@ -6,7 +6,8 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 
 use super::driver;
-use crate::device::{Array, DeviceError};
+use super::guarded::{self, Guarded};
+use crate::device::{Array, DeviceError, PageGuard};
 
 /// Left for the driver, other contexts and the display.
 const RESERVE_BYTES: u64 = 512 << 20;
@@ -17,6 +18,8 @@ pub struct CudaBuffer {
     context: Arc<CudaContext>,
     address: sys::CUdeviceptr,
     bytes: u64,
+    /// What the memory is part of, where pages next to it are unmapped; freed by that then.
+    guarded: Option<Guarded>,
 }
 
 impl CudaBuffer {
@@ -35,6 +38,16 @@ impl CudaBuffer {
 pub(super) fn available_bytes(context: &CudaContext) -> Result<u64, DeviceError> {
     let (free, _) = context.mem_get_info().map_err(|error| driver::fault("asking for free memory", error))?;
     Ok((free as u64).saturating_sub(RESERVE_BYTES))
+}
+
+/// Allocates next to unmapped addresses.
+pub(super) fn allocate_guarded(
+    context: &Arc<CudaContext>,
+    bytes: u64,
+    guard: PageGuard,
+) -> Result<CudaBuffer, DeviceError> {
+    let (guarded, address) = guarded::allocate(context, bytes, guard, available_bytes(context)?)?;
+    Ok(CudaBuffer { context: Arc::clone(context), address, bytes, guarded: Some(guarded) })
 }
 
 /// Where an array starts on the device, after a look that it lies inside its allocation.
@@ -57,7 +70,7 @@ mod calls {
         let size = usize::try_from(bytes).unwrap_or(usize::MAX);
         // SAFETY: the context is current on this thread; the memory is not read before it is written.
         match unsafe { result::malloc_sync(size) } {
-            Ok(address) => Ok(CudaBuffer { context: Arc::clone(context), address, bytes }),
+            Ok(address) => Ok(CudaBuffer { context: Arc::clone(context), address, bytes, guarded: None }),
             Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
                 Err(DeviceError::OutOfMemory { wanted_bytes: bytes, free_bytes: available_bytes(context)? })
             }
@@ -76,10 +89,22 @@ mod calls {
         unsafe { result::memcpy_dtoh_sync(to, buffer.address) }.map_err(|error| driver::fault("reading back", error))
     }
 
+    /// Copies bytes from the host to the start of a buffer, and waits for it.
+    pub(in super::super) fn write(buffer: &CudaBuffer, from: &[u8]) -> Result<(), DeviceError> {
+        if from.len() as u64 > buffer.bytes {
+            let reason = format!("{} bytes do not fit into {}", from.len(), buffer.bytes);
+            return Err(DeviceError::Launch { what: "writing to the device".to_owned(), reason });
+        }
+        buffer.context.bind_to_thread().map_err(|error| driver::fault("writing to the device", error))?;
+        // SAFETY: the buffer is live and has at least as many bytes; the call returns once they were read.
+        unsafe { result::memcpy_htod_sync(buffer.address, from) }
+            .map_err(|error| driver::fault("writing to the device", error))
+    }
+
     impl Drop for CudaBuffer {
         fn drop(&mut self) {
             // A context that is lost cannot free; the end of the process does.
-            if self.context.bind_to_thread().is_ok() {
+            if self.guarded.is_none() && self.context.bind_to_thread().is_ok() {
                 // SAFETY: the address came from the allocator, is freed once, and the driver waits for work that uses it.
                 _ = unsafe { result::free_sync(self.address) };
             }
@@ -87,4 +112,4 @@ mod calls {
     }
 }
 
-pub(super) use calls::{allocate, read};
+pub(super) use calls::{allocate, read, write};

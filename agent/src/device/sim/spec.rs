@@ -57,12 +57,35 @@ pub enum SimSpecError {
     Model(#[from] UnknownName),
     /// There is no such fault.
     #[error(
-        "simulated devices have no fault `{text}`, they have: wrong_result:KERNEL, compile:SOLUTION, oom, lost[:VISITS], hang[:VISITS]"
+        "simulated devices have no fault `{text}`, they have: wrong_result:KERNEL, off_by_one:KERNEL[:ACCESS] (reads_beyond, writes_beyond, writes_before), compile:SOLUTION, oom, lost[:VISITS], hang[:VISITS]"
     )]
     Fault {
         /// The text found.
         text: String,
     },
+}
+
+/// One element too far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StrayAccess {
+    /// Reads the one behind its first input, and lets it into the result if it is no number.
+    ReadsBeyond,
+    /// Writes the one behind its output.
+    WritesBeyond,
+    /// Writes the one before its output.
+    WritesBefore,
+}
+
+impl StrayAccess {
+    const ALL: [Self; 3] = [Self::ReadsBeyond, Self::WritesBeyond, Self::WritesBefore];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::ReadsBeyond => "reads_beyond",
+            Self::WritesBeyond => "writes_beyond",
+            Self::WritesBefore => "writes_before",
+        }
+    }
 }
 
 /// A way to misbehave, on every simulated device of the agent.
@@ -74,6 +97,14 @@ pub enum SimFault {
     WrongResult {
         /// The kernel, for example `triad`.
         kernel: String,
+    },
+    /// `off_by_one:KERNEL:ACCESS`: each launch of the kernel accesses one element outside of an array; without an access,
+    /// it writes beyond. A page guard there ends the context.
+    OffByOne {
+        /// The kernel.
+        kernel: String,
+        /// What it does.
+        access: StrayAccess,
     },
     /// `compile:SOLUTION`: the solution does not compile.
     Compile {
@@ -162,6 +193,11 @@ impl FromStr for SimFault {
         let visits = || value.map_or(Ok(0), |value| number("fault", value));
         match (name, value) {
             ("wrong_result", Some(kernel)) if !kernel.is_empty() => Ok(Self::WrongResult { kernel: kernel.to_owned() }),
+            ("off_by_one", Some(value)) if !value.is_empty() => {
+                let (kernel, access) = value.split_once(':').unwrap_or((value, StrayAccess::WritesBeyond.name()));
+                let access = StrayAccess::ALL.into_iter().find(|known| known.name() == access).ok_or_else(unknown)?;
+                Ok(Self::OffByOne { kernel: kernel.to_owned(), access })
+            }
             ("compile", Some(solution)) if !solution.is_empty() => Ok(Self::Compile { solution: solution.to_owned() }),
             ("oom", None) => Ok(Self::OutOfMemory),
             ("lost", _) => Ok(Self::Lost { after_visits: visits()? }),
@@ -175,6 +211,7 @@ impl fmt::Display for SimFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WrongResult { kernel } => write!(f, "wrong_result:{kernel}"),
+            Self::OffByOne { kernel, access } => write!(f, "off_by_one:{kernel}:{}", access.name()),
             Self::Compile { solution } => write!(f, "compile:{solution}"),
             Self::OutOfMemory => f.write_str("oom"),
             Self::Lost { after_visits } => write!(f, "lost:{after_visits}"),
@@ -208,13 +245,16 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        let text = "2,seed=7,pace=0.01,visit_ms=20,model=S2,fault=wrong_result:triad,fault=oom,fault=lost:3,fault=hang";
+        let text = "2,seed=7,pace=0.01,visit_ms=20,model=S2,fault=wrong_result:triad,fault=oom,fault=lost:3,fault=hang,\
+                    fault=off_by_one:copy:reads_beyond,fault=off_by_one:add";
         let spec = text.parse::<SimSpec>().expect("every setting is known");
         let faults = vec![
             SimFault::WrongResult { kernel: "triad".to_owned() },
             SimFault::OutOfMemory,
             SimFault::Lost { after_visits: 3 },
             SimFault::Hang { after_visits: 0 },
+            SimFault::OffByOne { kernel: "copy".to_owned(), access: StrayAccess::ReadsBeyond },
+            SimFault::OffByOne { kernel: "add".to_owned(), access: StrayAccess::WritesBeyond },
         ];
         let expected = SimSpec { devices: 2, seed: 7, pace: 0.01, visit_ms: 20, model: SimModel::S2, faults };
         assert_eq!(spec, expected);
@@ -237,6 +277,7 @@ mod tests {
             ("2,model=S9", "expected one of: S1, S2"),
             ("2,fault=fire", "`fire`, they have: wrong_result:KERNEL"),
             ("2,fault=compile:", "`compile:`"),
+            ("2,fault=off_by_one:copy:sideways", "`off_by_one:copy:sideways`"),
             ("2,fault=lost:soon", "`fault=soon`"),
         ] {
             let error = text.parse::<SimSpec>().expect_err(text).to_string();

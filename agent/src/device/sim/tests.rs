@@ -1,8 +1,8 @@
 use fleetcal_kernels::stream::Stream;
 use fleetcal_kernels::{BufferSpec, Family};
+use fleetcal_model::point::Dtype;
 
 use super::*;
-use crate::device::nan_bits;
 
 fn spec(text: &str) -> SimSpec {
     text.parse().expect("a specification")
@@ -92,6 +92,48 @@ fn every_fault_is_what_it_says() {
 }
 
 #[test]
+fn a_stray_access_is_seen_in_memory_and_ends_the_context_at_a_guarded_page() {
+    const ELEMENTS: u64 = 1 << 15;
+    let point: Point = format!("stream/copy/f32/elements={ELEMENTS}").parse().expect("a point");
+    for (access, side) in
+        [("reads_beyond", PageGuard::Back), ("writes_beyond", PageGuard::Back), ("writes_before", PageGuard::Front)]
+    {
+        let mut device = device(&spec(&format!("1,fault=off_by_one:copy:{access}")), "SIM-a");
+        let solution = Stream.solutions(&point, device.facts()).remove(0);
+        let prepared = device.prepare(&[(point.clone(), solution)]).remove(0).expect("it compiles");
+        let specs = Stream.buffers(&point);
+        let mut run = |guard, room_bytes: u64| {
+            let buffers = [0, 1].map(|_| device.allocate(4 * ELEMENTS + 2 * room_bytes, guard).expect("there is room"));
+            let array = |index: usize, first: u64, elements: u64| {
+                let spec = BufferSpec { elements, ..specs[index].clone() };
+                Array { buffer: &buffers[index], offset_bytes: (room_bytes + 4 * first).saturating_sub(4), spec }
+            };
+            for index in (0..2).filter(|_| room_bytes > 0) {
+                device.set(&array(index, 0, ELEMENTS + 2), nan_bits(Dtype::F32)).expect("it is set");
+            }
+            let arrays = [0, 1].map(|index| Array { offset_bytes: room_bytes, ..array(index, 1, ELEMENTS) });
+            device.fill(&arrays[1], &random(&arrays[1], 1)).expect("it can be filled");
+            device.run(&prepared, &arrays)?;
+            let found = device.gather(&array(0, 0, ELEMENTS + 2), 1).expect("it can be read");
+            Ok::<_, DeviceError>([
+                found[0].is_nan(),
+                found[ELEMENTS as usize].is_nan(),
+                found[found.len() - 1].is_nan(),
+            ])
+        };
+        let expected = match access {
+            "reads_beyond" => [true, true, true],
+            "writes_beyond" => [true, false, false],
+            _ => [false, false, true],
+        };
+        assert_eq!(run(PageGuard::None, 64), Ok(expected), "{access}: no number before, in the last element, behind");
+        assert!(matches!(run(side, 0), Err(DeviceError::Lost { .. })), "{access} at a guarded page");
+        let after = device.allocate(4, PageGuard::None).map(drop);
+        assert!(matches!(after, Err(DeviceError::Lost { .. })), "a lost context stays lost: {after:?}");
+    }
+}
+
+#[test]
 fn a_kernel_on_wrong_inputs_gives_wrong_results() {
     let mut device = device(&spec("1"), "SIM-a");
     let point = triad(1 << 15);
@@ -120,5 +162,5 @@ fn a_kernel_on_wrong_inputs_gives_wrong_results() {
 /// Random input data of a seed for an array.
 fn random<Buffer>(array: &Array<'_, Buffer>, seed: u64) -> InputData {
     let BufferSpec { dtype, elements, .. } = array.spec;
-    InputData { pattern: DataPattern::Random, seed, dtype, row_elements: elements }
+    InputData { pattern: DataPattern::Random, seed, dtype, row_elements: elements, first_element: 0 }
 }
