@@ -4,6 +4,8 @@ pub(crate) mod fake;
 mod hooks;
 mod limits;
 mod outcomes;
+mod pilot;
 mod procedure;
+mod said;
 mod settling;
 mod solutions;

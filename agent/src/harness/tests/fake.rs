@@ -11,13 +11,15 @@ use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::id::DeviceId;
 use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
 use fleetcal_model::policy::{DataPattern, MeasuringPolicy};
-use fleetcal_model::row::{Counts, Origin, Row};
+use fleetcal_model::row::{Counts, Origin};
 
 use crate::device::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series};
 use crate::harness::clock::Clock;
 use crate::harness::{HarnessError, Setting, measure_family};
 use crate::task::TaskSpec;
-use crate::worker::message::{Event, RowLabels, Visit};
+use crate::worker::message::RowLabels;
+
+pub(crate) use super::said::Said;
 
 /// A point of so many elements with so many solutions.
 pub(crate) fn point(elements: u64, solutions: u64) -> Point {
@@ -116,6 +118,8 @@ pub(crate) struct FakeDevice {
     pub(crate) interrupt_after: Option<u64>,
     /// Relative spread of samples, percent.
     pub(crate) spread_percent: u64,
+    /// Difference from one round to the next on arrays of so many elements, per mille.
+    pub(crate) wobble_permille: BTreeMap<u64, u64>,
     /// Duration of everything, times this.
     pub(crate) slowness: u64,
     pub(crate) clock: Rc<Cell<u64>>,
@@ -123,6 +127,8 @@ pub(crate) struct FakeDevice {
     held: Rc<Cell<u64>>,
     output: Output,
     output_offset_bytes: u64,
+    /// Rounds seen: buffers lie elsewhere in each.
+    rounds: u64,
 }
 
 impl FakeDevice {
@@ -137,12 +143,14 @@ impl FakeDevice {
             peak_bytes: 0,
             interrupt_after: None,
             spread_percent: 0,
+            wobble_permille: BTreeMap::new(),
             slowness: 1,
             clock: Rc::default(),
             interrupt: Rc::default(),
             held: Rc::default(),
             output: Output::Poison,
             output_offset_bytes: 0,
+            rounds: 0,
         }
     }
 
@@ -173,6 +181,9 @@ impl FakeDevice {
 
     fn work(&mut self, prepared: &Prepared<(String, u64)>, arrays: &[Array<'_, FakeBuffer>], timed: bool) -> u64 {
         let fault = self.fault(&prepared.program.0);
+        if self.output_offset_bytes != arrays[0].offset_bytes {
+            self.rounds += 1;
+        }
         self.output_offset_bytes = arrays[0].offset_bytes;
         self.output = match fault {
             Some(Fault::WritesNothing) => self.output,
@@ -181,6 +192,9 @@ impl FakeDevice {
             _ => Output::Right,
         };
         let ns = if fault == Some(Fault::TakesNoTime) { 0 } else { prepared.program.1 * self.slowness };
+        let wobble =
+            self.wobble_permille.get(&arrays[0].spec.elements).map_or(0, |permille| permille * (self.rounds % 3));
+        let ns = ns + ns * wobble / 1000;
         self.clock.set(self.clock.get() + ns);
         ns
     }
@@ -294,46 +308,6 @@ impl Clock for FakeClock {
     }
     fn utc_ns(&self) -> u64 {
         1_800_000_000_000_000_000 + self.0.get()
-    }
-}
-
-/// What the harness said.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Said(pub(crate) Vec<Event>);
-
-impl Said {
-    /// Rows as they closed, by index.
-    pub(crate) fn closed(&self) -> BTreeMap<u64, &Row> {
-        let closed = |event| {
-            let Event::RowClosed { row, template }: &Event = event else { return None };
-            Some((*row, template.as_ref()))
-        };
-        self.0.iter().filter_map(closed).collect()
-    }
-
-    /// The closed row of a solution; there must be one only.
-    pub(crate) fn row(&self, solution: &str) -> (u64, &Row) {
-        let mut rows = self.closed().into_iter().filter(|(_, row)| row.work.solution == solution).collect::<Vec<_>>();
-        assert_eq!(rows.len(), 1, "rows of {solution}");
-        rows.remove(0)
-    }
-
-    /// Visits of a row.
-    pub(crate) fn visits(&self, row: u64) -> Vec<&Visit> {
-        let visit = |event| {
-            let Event::Visited(visit): &Event = event else { return None };
-            (visit.row == row).then_some(visit)
-        };
-        self.0.iter().filter_map(visit).collect()
-    }
-
-    /// Sentences of notes and of dropped points.
-    pub(crate) fn sentences(&self) -> Vec<&str> {
-        let sentence = |event| {
-            let (Event::Note(text) | Event::PointDropped { reason: text, .. }): &Event = event else { return None };
-            Some(text.as_str())
-        };
-        self.0.iter().filter_map(sentence).collect()
     }
 }
 
