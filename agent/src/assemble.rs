@@ -1,7 +1,8 @@
 //! From a row's template and its visits to the finished row, the same way for a row that closed and for one cut short.
 
 use fleetcal_model::estimate::{SealError, Visit as VisitSummary, finish, seal};
-use fleetcal_model::row::{Role, Row, Timing};
+use fleetcal_model::row::{Role, Row, Status};
+use fleetcal_model::throttle::Throttling;
 
 use crate::harness::bench::SCREENING_ROUND;
 use crate::worker::message::Visit;
@@ -21,7 +22,6 @@ pub fn assemble(template: Row, visits: &[Visit]) -> Result<Row, SealError> {
         row.identity.role = Role::Screening;
         row.timing.rounds_planned = 0;
     }
-    note_plan(&mut row.timing, &visits);
     let enqueues_per_sample = row.timing.enqueues_per_sample;
     let summary = |visit: &&Visit| {
         let about = VisitSummary {
@@ -36,21 +36,25 @@ pub fn assemble(template: Row, visits: &[Visit]) -> Result<Row, SealError> {
     row.timing.rounds = visits.iter().filter_map(summary).collect();
     row.timing.samples = visits.iter().flat_map(|visit| visit.samples.iter().copied()).collect();
     let role = row.identity.role;
+    row.timing.samples_discarded = row.timing.samples.iter().map(|sample| u64::from(!sample.accepted)).sum::<u64>();
     finish(&mut row.timing, role);
+    judge_throttling(&mut row);
     row.outcome.started_utc_ns = visits.iter().map(|visit| visit.started_utc_ns).min().unwrap_or(0);
     row.outcome.ended_utc_ns = visits.iter().map(|visit| visit.ended_utc_ns).max().unwrap_or(0);
     seal(&mut row)?;
     Ok(row)
 }
 
-/// A row cut short has the template of its opening. What it was cut short of stands with its last visit: fewer rounds
-/// where the task's time was short, more once a pilot asked for them.
-fn note_plan(timing: &mut Timing, visits: &[&Visit]) {
-    let Some(last) = visits.iter().rev().find(|visit| visit.round != SCREENING_ROUND) else { return };
-    if last.plan.pilot.is_some() {
-        (timing.rounds_planned, timing.pilot_rounds) = (last.plan.rounds, last.plan.pilot);
-    } else if timing.pilot_rounds.is_none() {
-        timing.rounds_planned = timing.rounds_planned.min(last.plan.rounds);
+/// A row that closed has heard its verdict from the harness; one cut short has not, and its samples know.
+fn judge_throttling(row: &mut Row) {
+    if !matches!(row.outcome.status, Status::Passed | Status::NoCheck) {
+        return;
+    }
+    let mut throttling = Throttling::default();
+    row.timing.samples.iter().for_each(|sample| throttling.add(sample));
+    if let Some(reason) = throttling.verdict() {
+        row.outcome.status = Status::Throttled;
+        row.outcome.reason = Some(reason);
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::row::Sample;
+
 /// A set of throttle reasons. Backends translate the words of their vendor; what they cannot name is
 /// [`ThrottleReasons::OTHER`], never dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
@@ -101,9 +103,56 @@ impl fmt::Display for ThrottleReasons {
     }
 }
 
+/// How many of a row's samples fell under reasons that discard them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Throttling {
+    samples: u64,
+    discarded: u64,
+    reasons: ThrottleReasons,
+}
+
+impl Throttling {
+    /// Counts a sample.
+    pub fn add(&mut self, sample: &Sample) {
+        self.samples += 1;
+        let reasons = ThrottleReasons::from_bits(sample.throttle_bits.unwrap_or(0));
+        if reasons.discards() {
+            self.discarded += 1;
+            self.reasons = self.reasons.union(ThrottleReasons(reasons.0 & ThrottleReasons::DISCARDING.0));
+        }
+    }
+
+    /// Why the row says nothing of its class, where over half of its samples were discarded.
+    pub fn verdict(&self) -> Option<String> {
+        let Self { samples, discarded, reasons } = self;
+        (discarded.saturating_mul(2) > *samples)
+            .then(|| format!("{discarded} of {samples} samples were taken under throttling: {reasons}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn over_half_of_the_samples_make_a_throttled_row() {
+        let sample = |bits: Option<u64>| Sample {
+            ns: 1,
+            round: 1,
+            start_ns: 0,
+            accepted: true,
+            throttle_bits: bits,
+            clock_khz: None,
+        };
+        let mut throttling = Throttling::default();
+        assert_eq!(throttling.verdict(), None, "nothing was measured");
+        let hot = ThrottleReasons::POWER_CAP.union(ThrottleReasons::HARDWARE_THERMAL).bits();
+        [None, Some(0), Some(hot), Some(hot)].iter().for_each(|bits| throttling.add(&sample(*bits)));
+        assert_eq!(throttling.verdict(), None, "half is not more than half");
+        throttling.add(&sample(Some(hot)));
+        let verdict = throttling.verdict().expect("three of five");
+        assert_eq!(verdict, "3 of 5 samples were taken under throttling: hardware thermal slowdown");
+    }
 
     #[test]
     fn reasons_are_single_bits_with_names_of_their_own() {
