@@ -1,10 +1,14 @@
 //! What the harness needs of a device. A backend is only what differs; the loop stands above this trait.
 
+use std::time::Instant;
+
 use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::{BufferSpec, Launch};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::point::{Dtype, Point, Solution};
 use fleetcal_model::row::Origin;
+
+use crate::telemetry::{Processors, Sensor};
 
 pub mod cpu;
 pub mod cuda;
@@ -139,6 +143,24 @@ pub trait Device {
 
     /// Name of its clock, for the row.
     fn clock_source(&self) -> &'static str;
+
+    /// The moment on the host's clock from which the starts of its samples count; `None` where its time is its own.
+    fn opened_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// A sensor that a monitor's thread may ask while the device works.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn sensor(&self) -> Result<Box<dyn Sensor>, String> {
+        Err(format!("the backend `{}` reads no sensor", self.facts().backend.name()))
+    }
+
+    /// The host's processors that it consists of; `None` for devices that are none.
+    fn processors(&self) -> Option<Processors> {
+        None
+    }
 
     /// Measures the instrument.
     ///

@@ -27,6 +27,7 @@ pub mod clock;
 mod data;
 pub mod flush;
 pub mod listener;
+pub mod monitor;
 pub mod order;
 mod progress;
 pub mod record;
@@ -95,6 +96,14 @@ pub enum HarnessError {
         /// What was wrong with it.
         reason: String,
     },
+    /// Somebody else works on the device.
+    #[error("the device is busy with {processes} other processes: {who}; try again when they are done")]
+    Busy {
+        /// How many.
+        processes: usize,
+        /// Their names.
+        who: String,
+    },
     /// Somebody stopped the task.
     #[error("the task was stopped before its end")]
     Interrupted,
@@ -108,7 +117,7 @@ impl HarnessError {
     pub fn retry_may_help(&self) -> bool {
         match self {
             Self::NoFamily { .. } | Self::Devices { .. } | Self::FailedSolution { .. } => false,
-            Self::Lock(_) | Self::Device(_) | Self::Interrupted | Self::Sink(_) => true,
+            Self::Lock(_) | Self::Device(_) | Self::Busy { .. } | Self::Interrupted | Self::Sink(_) => true,
         }
     }
 }
@@ -145,6 +154,7 @@ fn measure_family<D: Device>(
     sink: &mut dyn Sink,
 ) -> Result<(), HarnessError> {
     let mut bench = Bench::new(device, family, setting, sink);
+    let monitor = monitor::HardwareMonitor::start(&mut bench)?;
     set_up::set_up(&mut bench)?;
     let policy = &setting.task.policy;
     // The reporter comes first: its post hooks run last, when every other listener has had its say.
@@ -156,6 +166,8 @@ fn measure_family<D: Device>(
         Box::new(settle::Settler::default()),
         Box::new(timer::Timer),
         Box::new(selector::Selector::default()),
+        // Last, so that its post hooks come first: everybody else judges samples that are marked.
+        Box::new(monitor),
     ]);
     rounds::run(&mut bench, &mut listeners)
 }

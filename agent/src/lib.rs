@@ -14,6 +14,7 @@ mod runner;
 mod session;
 mod spool;
 pub mod task;
+pub mod telemetry;
 #[cfg(test)]
 mod testing;
 pub mod worker;

@@ -14,10 +14,21 @@ use fleetcal_model::row::{
 use fleetcal_proto::convert::Lease;
 use tokio::sync::mpsc;
 
-use crate::worker::message::{RoundPlan, RowLabels, Visit};
+use crate::worker::message::{RowLabels, Visit};
 
 /// Nobody waits longer for what should happen at once.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder tree with these files, for code that reads below a root.
+pub(crate) fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().expect("a temporary folder can be made");
+    for (name, text) in files {
+        let path = root.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(root.path())).expect("a folder can be made");
+        std::fs::write(path, text).expect("a file can be written");
+    }
+    root
+}
 
 /// The next thing on a channel.
 pub(crate) async fn next<T>(what: &str, receiver: &mut mpsc::UnboundedReceiver<T>) -> T {
@@ -80,7 +91,6 @@ pub(crate) fn visit(row: u64, round: u64) -> Visit {
         buffer_offset_bytes: 0,
         samples: (0..3).map(sample).collect(),
         stop_reason: StopReason::Count,
-        plan: RoundPlan { rounds: 3, pilot: None },
         started_utc_ns: 1 + round,
         ended_utc_ns: 2 + round,
     }

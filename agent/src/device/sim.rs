@@ -1,6 +1,8 @@
 //! The simulated device: a seeded model with known constants, so that everything above it can be tested against the
 //! truth, on any machine. Its rows say `simulated`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -18,9 +20,11 @@ pub use self::model::{SimConstants, SimModel, solution_slowdown};
 pub use self::spec::{SimFault, SimSpec, SimSpecError, StrayAccess};
 use super::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series, nan_bits};
 use crate::identity::Identity;
+use crate::telemetry::Sensor;
 
 mod memory;
 mod model;
+mod sensor;
 mod spec;
 
 /// What the simulated clock shows of an empty interval, nanoseconds.
@@ -50,6 +54,8 @@ pub struct SimDevice {
     timed_since_fresh: bool,
     /// What killed the context, if anything did: nothing works any more.
     lost: Option<String>,
+    /// `visits`, for the thread that reads its sensor.
+    visits_seen: Arc<AtomicU64>,
 }
 
 /// The devices that a specification asks for. Their UUIDs belong to the data folder of the identity.
@@ -69,6 +75,7 @@ impl SimDevice {
             rounds: 0,
             timed_since_fresh: false,
             lost: None,
+            visits_seen: Arc::default(),
         }
     }
 
@@ -97,7 +104,10 @@ impl SimDevice {
             | SimFault::Compile { .. }
             | SimFault::OutOfMemory
             | SimFault::Lost { .. }
-            | SimFault::Hang { .. } => None,
+            | SimFault::Hang { .. }
+            | SimFault::Throttled { .. }
+            | SimFault::SensorLost { .. }
+            | SimFault::Foreign { .. } => None,
         });
         let output = arrays.iter().find(|array| array.spec.role == BufferRole::Output);
         let (Some(access), Some(output)) = (planted, output) else { return Ok(()) };
@@ -206,7 +216,10 @@ impl SimDevice {
                 | SimFault::WrongResult { .. }
                 | SimFault::OffByOne { .. }
                 | SimFault::OutOfMemory
-                | SimFault::Compile { .. } => {}
+                | SimFault::Compile { .. }
+                | SimFault::Throttled { .. }
+                | SimFault::SensorLost { .. }
+                | SimFault::Foreign { .. } => {}
             }
         }
         Ok(())
@@ -237,6 +250,15 @@ impl Device for SimDevice {
 
     fn clock_source(&self) -> &'static str {
         "simulated"
+    }
+
+    fn sensor(&self) -> Result<Box<dyn Sensor>, String> {
+        Ok(Box::new(sensor::SimSensor {
+            visits: Arc::clone(&self.visits_seen),
+            faults: self.spec.faults.clone(),
+            power_mw: self.facts.power_limit_mw,
+            readings: 0,
+        }))
     }
 
     fn instrument(&mut self) -> Result<Instrument, DeviceError> {
@@ -304,6 +326,7 @@ impl Device for SimDevice {
             self.now_ns += ns;
         }
         self.visits += 1;
+        self.visits_seen.store(self.visits, Ordering::Relaxed);
         self.timed_since_fresh = true;
         self.spend(self.now_ns - began_ns);
         Ok(samples)

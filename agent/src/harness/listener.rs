@@ -101,6 +101,11 @@ pub trait Listener<D: Device> {
         Ok(())
     }
 
+    /// A batch of samples comes next. Forward order.
+    fn pre_sync(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        Ok(())
+    }
+
     /// A batch of samples is complete. Forward order.
     fn post_sync(&mut self, _bench: &mut Bench<'_, D>, _samples: &[RawSample]) -> HookResult {
         Ok(())
@@ -157,6 +162,8 @@ impl<'a, D: Device> Listeners<'a, D> {
         post_visit reverse;
         /// After the first warm-up, forward.
         validate_warmup;
+        /// Before a batch of samples, forward.
+        pre_sync;
     }
 
     /// After a batch of samples, forward.

@@ -7,8 +7,8 @@ use fleetcal_model::statistics::median;
 
 use super::budget::VisitCost;
 use super::flush::Flush;
+use super::monitor::Watch;
 use crate::device::Prepared;
-use crate::worker::message::RoundPlan;
 
 /// A point that will be measured.
 #[derive(Debug)]
@@ -72,6 +72,20 @@ pub enum Verdict {
     Invalid(String),
     /// It was not tried, or not to its end.
     Skipped(String),
+    /// Right, and too many of its samples fell under a throttle reason.
+    Throttled {
+        /// What was compared.
+        checked: Checked,
+        /// The reasons.
+        reason: String,
+    },
+    /// Right, and somebody else used the device.
+    Contended {
+        /// What was compared.
+        checked: Checked,
+        /// Who, or how much.
+        reason: String,
+    },
 }
 
 impl Verdict {
@@ -88,7 +102,11 @@ impl Verdict {
     /// Why it is not live.
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::Failed { reason, .. } | Self::Invalid(reason) | Self::Skipped(reason) => Some(reason),
+            Self::Failed { reason, .. }
+            | Self::Invalid(reason)
+            | Self::Skipped(reason)
+            | Self::Throttled { reason, .. }
+            | Self::Contended { reason, .. } => Some(reason),
             Self::Pending | Self::NoCheck | Self::Passed(_) => None,
         }
     }
@@ -96,7 +114,10 @@ impl Verdict {
     /// What was compared.
     pub fn checked(&self) -> Checked {
         match self {
-            Self::Passed(checked) | Self::Failed { checked, .. } => *checked,
+            Self::Passed(checked)
+            | Self::Failed { checked, .. }
+            | Self::Throttled { checked, .. }
+            | Self::Contended { checked, .. } => *checked,
             Self::Pending | Self::NoCheck | Self::Invalid(_) | Self::Skipped(_) => Checked::default(),
         }
     }
@@ -110,6 +131,8 @@ impl Verdict {
             Self::Passed(_) => Status::Passed,
             Self::Failed { .. } => Status::Failed,
             Self::Invalid(_) => Status::Invalid,
+            Self::Throttled { .. } => Status::Throttled,
+            Self::Contended { .. } => Status::Contended,
         };
         row.outcome.reason = self.reason().map(str::to_owned);
         row.outcome.validated_elements = checked.elements;
@@ -151,14 +174,12 @@ pub struct Record<Program> {
     pub selected: bool,
     /// Measuring rounds that visited it; the screening round is none.
     pub rounds_done: u64,
-    /// Measuring rounds that it gets.
-    pub plan: RoundPlan,
-    /// Medians of its measuring visits so far, nanoseconds.
-    pub medians_ns: Vec<f64>,
     /// Median of its screening visit, nanoseconds.
     pub screening_ns: Option<f64>,
     /// Cost of its last visit.
     pub cost: Option<VisitCost>,
+    /// What the monitor saw during its visits.
+    pub watch: Watch,
 }
 
 /// The visit in hand.

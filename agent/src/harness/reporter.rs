@@ -6,7 +6,6 @@ use super::HarnessError;
 use super::bench::Bench;
 use super::listener::{HookResult, Listener};
 use super::record::Publication;
-use super::template::host_load;
 use crate::device::Device;
 use crate::worker::message::{Event, Visit};
 
@@ -31,7 +30,7 @@ impl<D: Device> Listener<D> for Reporter {
             return bench.close_row(at.record);
         }
         // Not validated (somebody stopped the task before), or not timed: there is nothing to publish.
-        if !bench.record().verdict.is_sound() || bench.visit.median_ns().is_none() {
+        if !bench.record().verdict.is_sound() || bench.visit.samples.is_empty() {
             return Ok(());
         }
         bench.record().template.timing.warmups = self.warmups;
@@ -41,7 +40,6 @@ impl<D: Device> Listener<D> for Reporter {
             bench.record().rounds_done += 1;
         }
         let ended_utc_ns = bench.setting.clock.utc_ns();
-        let plan = bench.record().plan;
         bench.say(Event::Visited(Visit {
             row,
             round: at.round,
@@ -49,15 +47,15 @@ impl<D: Device> Listener<D> for Reporter {
             buffer_offset_bytes: bench.arena.offset_bytes(),
             samples: visit.samples,
             stop_reason: visit.stop_reason.unwrap_or(StopReason::Count),
-            plan,
             started_utc_ns: visit.started_utc_ns,
             ended_utc_ns,
         }))
     }
 
     fn post_round(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
-        let round = bench.position.round;
-        bench.records.iter_mut().for_each(|record| record.selected &= round < record.plan.rounds);
+        if bench.position.round >= bench.limits.rounds {
+            bench.records.iter_mut().for_each(|record| record.selected = false);
+        }
         bench.close_settled_rows()
     }
 }
@@ -83,6 +81,7 @@ impl<D: Device> Bench<'_, D> {
         }
         let row = self.open_row(record)?;
         self.records[record].publication = Publication::Closed;
+        self.judge_conditions(record);
         let mut template = self.settled_template(record);
         let record = &self.records[record];
         if record.screening_ns.is_some() && record.rounds_done == 0 && record.verdict.is_sound() {
@@ -109,9 +108,8 @@ impl<D: Device> Bench<'_, D> {
         let record = &self.records[record];
         let mut row = record.template.clone();
         record.verdict.apply(&mut row);
-        row.timing.rounds_planned = record.plan.rounds;
-        row.timing.pilot_rounds = record.plan.pilot;
-        row.conditions.host_load = host_load();
+        row.timing.rounds_planned = self.limits.rounds;
+        record.watch.apply(&mut row.conditions);
         row
     }
 }

@@ -104,6 +104,7 @@ fn launches<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D
             return Ok(());
         }
         let count = listeners.enqueues_per_sync(bench);
+        listeners.pre_sync(bench)?;
         let samples = bench.time_batch(count)?;
         listeners.post_sync(bench, &samples)?;
         sync += 1;
@@ -138,7 +139,12 @@ fn stop_on_failure<D: Device>(bench: &Bench<'_, D>, mut records: impl Iterator<I
         let record = &bench.records[index];
         match &record.verdict {
             Verdict::Failed { reason, .. } | Verdict::Invalid(reason) => Some((record, reason.clone())),
-            Verdict::Pending | Verdict::NoCheck | Verdict::Passed(_) | Verdict::Skipped(_) => None,
+            Verdict::Pending
+            | Verdict::NoCheck
+            | Verdict::Passed(_)
+            | Verdict::Skipped(_)
+            | Verdict::Throttled { .. }
+            | Verdict::Contended { .. } => None,
         }
     });
     match failed {

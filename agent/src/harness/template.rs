@@ -185,9 +185,3 @@ pub fn device_columns(facts: &DeviceFacts, labels: &RowLabels) -> DeviceColumns 
         link: None,
     }
 }
-
-/// Load average of the host over a minute; unknown where the system does not say.
-pub fn host_load() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
-    text.split_ascii_whitespace().next()?.parse().ok()
-}

@@ -142,7 +142,12 @@ impl<D: Device> Listener<D> for ReferenceValidator {
         match bench.record().verdict {
             Verdict::Pending => self.judge(bench, self.elements, "after a warm-up"),
             Verdict::Passed(_) => self.judge(bench, self.recheck_elements(), "after a warm-up in fresh buffers"),
-            Verdict::NoCheck | Verdict::Failed { .. } | Verdict::Invalid(_) | Verdict::Skipped(_) => Ok(()),
+            Verdict::NoCheck
+            | Verdict::Failed { .. }
+            | Verdict::Invalid(_)
+            | Verdict::Skipped(_)
+            | Verdict::Throttled { .. }
+            | Verdict::Contended { .. } => Ok(()),
         }
     }
 
@@ -159,9 +164,13 @@ impl<D: Device> Listener<D> for ReferenceValidator {
 fn joined(before: &Verdict, seen: Checked) -> Checked {
     match before {
         Verdict::Passed(checked) => Checked { elements: checked.elements, ..checked.and(seen) },
-        Verdict::Pending | Verdict::NoCheck | Verdict::Failed { .. } | Verdict::Invalid(_) | Verdict::Skipped(_) => {
-            seen
-        }
+        Verdict::Pending
+        | Verdict::NoCheck
+        | Verdict::Failed { .. }
+        | Verdict::Invalid(_)
+        | Verdict::Skipped(_)
+        | Verdict::Throttled { .. }
+        | Verdict::Contended { .. } => seen,
     }
 }
 

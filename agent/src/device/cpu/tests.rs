@@ -1,6 +1,4 @@
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::Command;
 
 use fleetcal_kernels::{BufferRole, BufferSpec};
@@ -9,17 +7,7 @@ use fleetcal_model::point::{Dtype, Sweep};
 use super::work::Stray;
 use super::*;
 use crate::device::nan_bits;
-
-/// A folder tree with these files, for code that reads below a root.
-pub(super) fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let root = tempfile::tempdir().expect("a temporary folder can be made");
-    for (name, text) in files {
-        let path = root.path().join(name);
-        fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("a folder can be made");
-        fs::write(path, text).expect("a file can be written");
-    }
-    root
-}
+pub(super) use crate::testing::tree;
 
 /// A device of one core on a machine with 4 GiB free, whatever this machine has.
 fn device() -> (tempfile::TempDir, CpuDevice) {

@@ -5,6 +5,7 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 
 use fleetcal_model::point::UnknownName;
+use fleetcal_model::throttle::ThrottleReasons;
 use serde::{Deserialize, Serialize};
 
 use super::SimModel;
@@ -57,7 +58,7 @@ pub enum SimSpecError {
     Model(#[from] UnknownName),
     /// There is no such fault.
     #[error(
-        "simulated devices have no fault `{text}`, they have: wrong_result:KERNEL, off_by_one:KERNEL[:ACCESS] (reads_beyond, writes_beyond, writes_before), compile:SOLUTION, oom, lost[:VISITS], hang[:VISITS]"
+        "simulated devices have no fault `{text}`, they have: wrong_result:KERNEL, off_by_one:KERNEL[:ACCESS] (reads_beyond, writes_beyond, writes_before), compile:SOLUTION, oom, lost[:VISITS], hang[:VISITS], throttled:REASON[:VISITS], sensor_lost[:READINGS], foreign[:VISITS]"
     )]
     Fault {
         /// The text found.
@@ -122,6 +123,24 @@ pub enum SimFault {
     Hang {
         /// Visits that end well.
         after_visits: u64,
+    },
+    /// `throttled:REASON:VISITS`: after so many visits its sensor gives a throttle reason. The reason is named as in
+    /// messages, with `_` for spaces: `hardware_thermal_slowdown`.
+    Throttled {
+        /// The reason.
+        reason: ThrottleReasons,
+        /// Visits before it.
+        from_visit: u64,
+    },
+    /// `sensor_lost:READINGS`: its sensor has no value any more after so many readings.
+    SensorLost {
+        /// Readings that end well.
+        after_readings: u64,
+    },
+    /// `foreign:VISITS`: after so many visits its sensor sees a process of somebody else.
+    Foreign {
+        /// Visits before it.
+        from_visit: u64,
     },
 }
 
@@ -202,6 +221,13 @@ impl FromStr for SimFault {
             ("oom", None) => Ok(Self::OutOfMemory),
             ("lost", _) => Ok(Self::Lost { after_visits: visits()? }),
             ("hang", _) => Ok(Self::Hang { after_visits: visits()? }),
+            ("throttled", Some(value)) => {
+                let (reason, visits) = value.split_once(':').unwrap_or((value, "0"));
+                let reason = reason_named(reason).ok_or_else(unknown)?;
+                Ok(Self::Throttled { reason, from_visit: number("fault", visits)? })
+            }
+            ("sensor_lost", _) => Ok(Self::SensorLost { after_readings: visits()? }),
+            ("foreign", _) => Ok(Self::Foreign { from_visit: visits()? }),
             _ => Err(unknown()),
         }
     }
@@ -216,6 +242,11 @@ impl fmt::Display for SimFault {
             Self::OutOfMemory => f.write_str("oom"),
             Self::Lost { after_visits } => write!(f, "lost:{after_visits}"),
             Self::Hang { after_visits } => write!(f, "hang:{after_visits}"),
+            Self::Throttled { reason, from_visit } => {
+                write!(f, "throttled:{}:{from_visit}", reason.to_string().replace(' ', "_"))
+            }
+            Self::SensorLost { after_readings } => write!(f, "sensor_lost:{after_readings}"),
+            Self::Foreign { from_visit } => write!(f, "foreign:{from_visit}"),
         }
     }
 }
@@ -227,6 +258,11 @@ impl fmt::Display for SimSpec {
         write!(f, "{devices},seed={seed},pace={pace},visit_ms={visit_ms},model={model}")?;
         faults.iter().try_for_each(|fault| write!(f, ",fault={fault}"))
     }
+}
+
+/// The throttle reason of this name, with `_` for spaces.
+fn reason_named(name: &str) -> Option<ThrottleReasons> {
+    ThrottleReasons::NAMED.iter().find(|(_, words)| words.replace(' ', "_") == name).map(|(reason, _)| *reason)
 }
 
 fn number(name: &str, value: &str) -> Result<u64, SimSpecError> {
@@ -246,7 +282,8 @@ mod tests {
     #[test]
     fn text_round_trips() {
         let text = "2,seed=7,pace=0.01,visit_ms=20,model=S2,fault=wrong_result:triad,fault=oom,fault=lost:3,fault=hang,\
-                    fault=off_by_one:copy:reads_beyond,fault=off_by_one:add";
+                    fault=off_by_one:copy:reads_beyond,fault=off_by_one:add,\
+                    fault=throttled:power_brake:2,fault=sensor_lost:5,fault=foreign";
         let spec = text.parse::<SimSpec>().expect("every setting is known");
         let faults = vec![
             SimFault::WrongResult { kernel: "triad".to_owned() },
@@ -255,6 +292,9 @@ mod tests {
             SimFault::Hang { after_visits: 0 },
             SimFault::OffByOne { kernel: "copy".to_owned(), access: StrayAccess::ReadsBeyond },
             SimFault::OffByOne { kernel: "add".to_owned(), access: StrayAccess::WritesBeyond },
+            SimFault::Throttled { reason: ThrottleReasons::POWER_BRAKE, from_visit: 2 },
+            SimFault::SensorLost { after_readings: 5 },
+            SimFault::Foreign { from_visit: 0 },
         ];
         let expected = SimSpec { devices: 2, seed: 7, pace: 0.01, visit_ms: 20, model: SimModel::S2, faults };
         assert_eq!(spec, expected);
@@ -279,6 +319,8 @@ mod tests {
             ("2,fault=compile:", "`compile:`"),
             ("2,fault=off_by_one:copy:sideways", "`off_by_one:copy:sideways`"),
             ("2,fault=lost:soon", "`fault=soon`"),
+            ("2,fault=throttled:cold", "`throttled:cold`"),
+            ("2,fault=throttled:power_cap:soon", "`fault=soon`"),
         ] {
             let error = text.parse::<SimSpec>().expect_err(text).to_string();
             assert!(error.contains(named), "`{text}` says: {error}");

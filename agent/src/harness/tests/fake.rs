@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::{BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError};
@@ -17,6 +18,7 @@ use crate::device::{Array, Device, DeviceError, Instrument, PageGuard, Prepared,
 use crate::harness::clock::Clock;
 use crate::harness::{HarnessError, Setting, measure_family};
 use crate::task::TaskSpec;
+use crate::telemetry::{Processors, Sensor};
 use crate::worker::message::RowLabels;
 
 pub(crate) use super::said::Said;
@@ -118,17 +120,21 @@ pub(crate) struct FakeDevice {
     pub(crate) interrupt_after: Option<u64>,
     /// Relative spread of samples, percent.
     pub(crate) spread_percent: u64,
-    /// Difference from one round to the next on arrays of so many elements, per mille.
-    pub(crate) wobble_permille: BTreeMap<u64, u64>,
     /// Duration of everything, times this.
     pub(crate) slowness: u64,
     pub(crate) clock: Rc<Cell<u64>>,
+    /// What its sensor is, if it has one; `None` once it was asked for.
+    pub(crate) sensor: RefCell<Option<Box<dyn Sensor>>>,
+    /// When its time began on the host's clock; `None` where its time is its own.
+    pub(crate) opened_at: Option<Instant>,
+    /// Processors that it pretends to be.
+    pub(crate) processors: Option<Processors>,
+    /// Called with the number of timed batches so far, before each.
+    pub(crate) before_time: Option<Box<dyn FnMut(u64)>>,
     interrupt: Rc<AtomicBool>,
     held: Rc<Cell<u64>>,
     output: Output,
     output_offset_bytes: u64,
-    /// Rounds seen: buffers lie elsewhere in each.
-    rounds: u64,
 }
 
 impl FakeDevice {
@@ -143,14 +149,16 @@ impl FakeDevice {
             peak_bytes: 0,
             interrupt_after: None,
             spread_percent: 0,
-            wobble_permille: BTreeMap::new(),
             slowness: 1,
             clock: Rc::default(),
+            sensor: RefCell::new(None),
+            opened_at: None,
+            processors: None,
+            before_time: None,
             interrupt: Rc::default(),
             held: Rc::default(),
             output: Output::Poison,
             output_offset_bytes: 0,
-            rounds: 0,
         }
     }
 
@@ -181,9 +189,6 @@ impl FakeDevice {
 
     fn work(&mut self, prepared: &Prepared<(String, u64)>, arrays: &[Array<'_, FakeBuffer>], timed: bool) -> u64 {
         let fault = self.fault(&prepared.program.0);
-        if self.output_offset_bytes != arrays[0].offset_bytes {
-            self.rounds += 1;
-        }
         self.output_offset_bytes = arrays[0].offset_bytes;
         self.output = match fault {
             Some(Fault::WritesNothing) => self.output,
@@ -192,9 +197,6 @@ impl FakeDevice {
             _ => Output::Right,
         };
         let ns = if fault == Some(Fault::TakesNoTime) { 0 } else { prepared.program.1 * self.slowness };
-        let wobble =
-            self.wobble_permille.get(&arrays[0].spec.elements).map_or(0, |permille| permille * (self.rounds % 3));
-        let ns = ns + ns * wobble / 1000;
         self.clock.set(self.clock.get() + ns);
         ns
     }
@@ -212,6 +214,15 @@ impl Device for FakeDevice {
     }
     fn clock_source(&self) -> &'static str {
         "fake"
+    }
+    fn opened_at(&self) -> Option<Instant> {
+        self.opened_at
+    }
+    fn sensor(&self) -> Result<Box<dyn Sensor>, String> {
+        self.sensor.take().ok_or_else(|| "the fake has none".to_owned())
+    }
+    fn processors(&self) -> Option<Processors> {
+        self.processors.clone()
     }
     fn instrument(&mut self) -> Result<Instrument, DeviceError> {
         Ok(Instrument { clock_resolution_ns: 1.0, clock_overhead_ns: 2.0, empty_launch_ns: 3.0 })
@@ -288,6 +299,9 @@ impl Device for FakeDevice {
             return Err(DeviceError::Launch { what: "timing".to_owned(), reason: "too many resources".to_owned() });
         }
         let calls = self.logged("time").len() as u64;
+        if let Some(before_time) = &mut self.before_time {
+            before_time(calls - 1);
+        }
         if self.interrupt_after.is_some_and(|limit| calls >= limit) {
             self.interrupt.store(true, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! What the harness said in a test.
+//! What the harness said, for tests to look through.
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,236 @@
+//! Listener: what the device and its host were like while samples were taken.
+//!
+//! Asks the monitor before each batch and after each visit, never inside a timed interval. Samples taken under a reason
+//! that discards them are marked, and so are those of a visit during which others had the host's processors; a row that
+//! is left with too little becomes Throttled or Contended when it closes. With `monitor = false` nothing is started,
+//! and rows say nothing.
+
+use std::time::{Duration, Instant};
+
+use fleetcal_model::throttle::ThrottleReasons;
+
+use super::HarnessError;
+use super::bench::Bench;
+use super::listener::{HookResult, Listener};
+use crate::device::{Device, RawSample};
+use crate::telemetry::processors::Times;
+use crate::telemetry::{Monitor, Processors, Reading, Schedule, Window};
+
+mod quiet;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+pub use watch::{Counters, LOST_SHARE_MAX, VisitSeen, Watch};
+
+/// Longest wait for a reading that a device of its own time is asked for: its sensor answers at once.
+const REQUESTED_WAIT: Duration = Duration::from_secs(5);
+/// Longest wait, after a visit that no reading overlaps yet, for one that is under way.
+const READING_WAIT: Duration = Duration::from_millis(100);
+
+/// A batch of samples of the visit in hand.
+#[derive(Debug)]
+struct Batch {
+    /// Its samples, by their place in the visit.
+    samples: std::ops::Range<usize>,
+    /// When the host saw it.
+    start: Instant,
+    end: Instant,
+}
+
+/// Fills the conditions of rows, and marks samples.
+#[derive(Debug, Default)]
+pub(super) struct HardwareMonitor {
+    /// Whether anybody is to look.
+    on: bool,
+    monitor: Option<Monitor>,
+    /// Whether the device's time is its own: no reading can come in time there by itself.
+    own_time: bool,
+    processors: Option<Processors>,
+    batches: Vec<Batch>,
+    batch_began: Option<Instant>,
+    overlapped: bool,
+    times_before: Option<Times>,
+    /// At the end of the last visit, so that no error is lost between two.
+    counters: Option<Counters>,
+}
+
+impl HardwareMonitor {
+    /// Starts the monitor of the bench's device, and waits until the device is quiet.
+    ///
+    /// # Errors
+    /// [`HarnessError::Busy`] where others use the device, [`HarnessError::Interrupted`], and [`HarnessError::Sink`].
+    pub(super) fn start<D: Device>(bench: &mut Bench<'_, D>) -> Result<Self, HarnessError> {
+        if !bench.setting.task.policy.monitor {
+            return Ok(Self::default());
+        }
+        let own_time = bench.device.opened_at().is_none();
+        let schedule = |period| if own_time { Schedule::OnRequest } else { Schedule::Every(period) };
+        let started = bench.device.sensor().and_then(|sensor| {
+            let schedule = schedule(sensor.period());
+            Monitor::start(sensor, schedule).map_err(|error| format!("no thread can be started: {error}"))
+        });
+        let on_host = bench.device.processors();
+        let monitor = match started {
+            Ok(monitor) => Some(monitor),
+            Err(reason) => {
+                // Virtual machines show no sensor of their processor; a row without a source says so well enough.
+                if on_host.is_none() && !own_time {
+                    bench.say(super::Event::Note(format!("sensors are not read: {reason}")))?;
+                }
+                None
+            }
+        };
+        let root = std::path::Path::new("/");
+        let mut this = Self {
+            on: true,
+            monitor,
+            own_time,
+            // A simulated device is not slowed down by this host's load.
+            processors: on_host.or_else(|| (!own_time).then(|| Processors::all(root))),
+            ..Self::default()
+        };
+        this.wait_until_quiet(bench)?;
+        Ok(this)
+    }
+
+    /// The last reading of all.
+    fn latest(&self) -> Option<Reading> {
+        Some(self.monitor.as_ref()?.latest()?.reading)
+    }
+
+    /// Marks the samples of the visit in hand by the readings that overlap their batch, which are returned, each once.
+    fn mark<D: Device>(&self, bench: &mut Bench<'_, D>) -> Vec<Reading> {
+        let Some(monitor) = &self.monitor else { return Vec::new() };
+        let opened = bench.device.opened_at();
+        let mut seen: Vec<Instant> = Vec::new();
+        let mut readings = Vec::new();
+        for batch in &self.batches {
+            let window = monitor.window(batch.start, batch.end);
+            for timed in &window.readings {
+                if !seen.contains(&timed.began) {
+                    seen.push(timed.began);
+                    readings.push(timed.reading.clone());
+                }
+            }
+            for sample in bench.visit.samples.get_mut(batch.samples.clone()).unwrap_or_default() {
+                let start = opened.map_or(batch.start, |opened| opened + Duration::from_nanos(sample.start_ns));
+                let end = opened.map_or(batch.end, |_| start + Duration::from_nanos(sample.ns));
+                mark_sample(sample, &window, start, end);
+            }
+        }
+        readings
+    }
+
+    /// What others took of the host's processors since the visit's first batch.
+    fn spent(&mut self) -> Option<crate::telemetry::processors::Spent> {
+        let before = self.times_before.take()?;
+        self.processors.as_ref()?.times()?.since(before)
+    }
+}
+
+/// Marks one sample by the readings that speak for it.
+fn mark_sample(sample: &mut fleetcal_model::row::Sample, window: &Window, start: Instant, end: Instant) {
+    let about = window.about(start, end);
+    sample.clock_khz = about.iter().find_map(|reading| reading.core_clock_khz);
+    let reasons = about.iter().filter_map(|reading| reading.throttle).reduce(ThrottleReasons::union);
+    sample.throttle_bits = reasons.map(ThrottleReasons::bits);
+    sample.accepted &= !reasons.is_some_and(ThrottleReasons::discards);
+}
+
+impl<D: Device> Listener<D> for HardwareMonitor {
+    fn name(&self) -> &'static str {
+        "hardware monitor"
+    }
+
+    fn pre_visit(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        self.batches.clear();
+        self.batch_began = None;
+        self.overlapped = false;
+        self.times_before = None;
+        if self.counters.is_none() {
+            self.counters = self.latest().map(|reading| Counters::of(&reading));
+        }
+        Ok(())
+    }
+
+    fn pre_sync(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+        if !self.on {
+            return Ok(());
+        }
+        if self.times_before.is_none() {
+            self.times_before = self.processors.as_ref().and_then(Processors::times);
+        }
+        self.batch_began = Some(Instant::now());
+        if let Some(monitor) = &self.monitor {
+            if self.own_time {
+                monitor.request_and_wait(REQUESTED_WAIT);
+            } else if !self.overlapped {
+                // One reading a visit at least, however short; the period sees to the others.
+                monitor.request();
+            }
+        }
+        Ok(())
+    }
+
+    fn post_sync(&mut self, bench: &mut Bench<'_, D>, samples: &[RawSample]) -> HookResult {
+        let Some(began) = self.batch_began.take() else { return Ok(()) };
+        let (mut start, mut end) = (began, Instant::now());
+        if let (Some(opened), Some(first), Some(last)) = (bench.device.opened_at(), samples.first(), samples.last()) {
+            // From the first launch to the end of the last one: queueing before and reading events after are no load.
+            start = opened + Duration::from_nanos(first.start_ns);
+            end = opened + Duration::from_nanos(last.start_ns.saturating_add(last.ns));
+        }
+        let until = bench.visit.samples.len();
+        self.batches.push(Batch { samples: until.saturating_sub(samples.len())..until, start, end });
+        self.overlapped |= self.monitor.as_ref().is_some_and(|monitor| !monitor.window(start, end).readings.is_empty());
+        Ok(())
+    }
+
+    fn post_visit(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
+        if !self.on || self.batches.is_empty() {
+            return Ok(());
+        }
+        let spent = self.spent();
+        if let Some(monitor) = self.monitor.as_ref().filter(|_| !self.overlapped) {
+            monitor.finish_reading(READING_WAIT);
+        }
+        let readings = self.mark(bench);
+        let on_host = bench.device.processors().is_some();
+        let crowded = on_host && spent.is_some_and(|spent| spent.lost_share() > LOST_SHARE_MAX);
+        if crowded {
+            bench.visit.samples.iter_mut().for_each(|sample| sample.accepted = false);
+        }
+        let latest = self.latest();
+        let counters = latest.as_ref().map(Counters::of);
+        let counted = counters.zip(self.counters).map(|(now, then)| now.since(then)).unwrap_or_default();
+        self.counters = counters;
+        let seen = VisitSeen {
+            source: self.monitor.as_ref().map(Monitor::source),
+            readings,
+            counted,
+            foreign: latest.and_then(|reading| reading.foreign),
+            spent,
+            host_load: self.processors.as_ref().and_then(Processors::load_average),
+            crowded,
+        };
+        let samples = std::mem::take(&mut bench.visit.samples);
+        bench.record().watch.add(seen, &samples);
+        bench.visit.samples = samples;
+        Ok(())
+    }
+}
+
+impl<D: Device> Bench<'_, D> {
+    /// Turns the verdict of a row whose results are right into Throttled or Contended, where its visits were.
+    pub(super) fn judge_conditions(&mut self, record: usize) {
+        let on_host = self.device.processors().is_some();
+        let record = &mut self.records[record];
+        if record.verdict.is_sound()
+            && let Some(verdict) = record.watch.verdict(record.verdict.checked(), on_host)
+        {
+            record.verdict = verdict;
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The thread that reads a sensor.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::{Sensor, TimedReading, Window};
+
+/// Readings kept: 40 seconds at the usual period. A longer window has only its later part.
+const KEPT: usize = 4096;
+
+/// How long the end of a monitor waits for its thread. A vendor's library that hangs is left to itself.
+const STOP_WAIT: Duration = Duration::from_millis(200);
+
+/// When a monitor reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schedule {
+    /// Again and again, this long after the last reading, and whenever somebody asks.
+    Every(Duration),
+    /// Only when somebody asks: for devices whose time is their own.
+    OnRequest,
+}
+
+/// One long-lived thread that reads one device's sensor. It is started once a task: a thread a visit would cost more
+/// than what it looks at.
+#[derive(Debug)]
+pub struct Monitor {
+    shared: Arc<Shared>,
+    source: &'static str,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Something happened: a request, a reading, the end.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stop: bool,
+    /// Readings that somebody asked for and that have not begun.
+    wanted: bool,
+    /// Readings begun and readings ended, in all.
+    begun: u64,
+    ended: u64,
+    /// Whether the thread is gone, for whatever reason.
+    gone: bool,
+    kept: VecDeque<TimedReading>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `done`, but no longer than `at_most`; whether it was done.
+    fn wait(&self, at_most: Duration, done: impl Fn(&State) -> bool) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), at_most, |state| !done(state));
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        done(&state)
+    }
+}
+
+impl Monitor {
+    /// Starts reading.
+    ///
+    /// # Errors
+    /// The system's words, where it gives no thread.
+    pub fn start(sensor: Box<dyn Sensor>, schedule: Schedule) -> std::io::Result<Self> {
+        Self::start_with_clock(sensor, schedule, Instant::now)
+    }
+
+    /// [`Monitor::start`] with readings stamped by `now`.
+    pub(crate) fn start_with_clock(
+        sensor: Box<dyn Sensor>,
+        schedule: Schedule,
+        now: impl Fn() -> Instant + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let source = sensor.source();
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("monitor".to_owned()).spawn(move || {
+            // Bindings panic where a library lacks a symbol: that ends the telemetry, not the task.
+            let _ = catch_unwind(AssertUnwindSafe(|| read_until_stopped(&of_thread, sensor, schedule, &now)));
+            of_thread.lock().gone = true;
+            of_thread.changed.notify_all();
+        })?;
+        Ok(Self { shared, source, thread: Some(thread) })
+    }
+
+    /// Where its readings come from.
+    pub fn source(&self) -> &'static str {
+        self.source
+    }
+
+    /// Asks for a reading now, and does not wait for it.
+    pub fn request(&self) {
+        self.shared.lock().wanted = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Asks for a reading that begins after this call, and waits for its end. `false` where there was none in time.
+    pub fn request_and_wait(&self, at_most: Duration) -> bool {
+        let ended = {
+            let mut state = self.shared.lock();
+            state.wanted = true;
+            // One that is under way began before.
+            state.begun + 1
+        };
+        self.shared.changed.notify_all();
+        self.shared.wait(at_most, |state| state.ended >= ended || state.gone) && self.shared.lock().ended >= ended
+    }
+
+    /// Waits for the end of a reading that is under way or asked for, if there is one.
+    pub fn finish_reading(&self, at_most: Duration) {
+        self.shared.wait(at_most, |state| (state.begun == state.ended && !state.wanted) || state.gone);
+    }
+
+    /// The readings that overlap the time from `start` to `end`.
+    pub fn window(&self, start: Instant, end: Instant) -> Window {
+        Window::of(&self.shared.lock().kept, start, end)
+    }
+
+    /// The last reading that ended, if any did.
+    pub fn latest(&self) -> Option<TimedReading> {
+        self.shared.lock().kept.back().cloned()
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.changed.notify_all();
+        if !self.shared.wait(STOP_WAIT, |state| state.gone) {
+            tracing::warn!(source = self.source, "a sensor does not answer; its thread is left behind");
+            return;
+        }
+        if let Some(thread) = self.thread.take() {
+            // It caught its own panics, so there is nothing to hear.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The life of the thread.
+fn read_until_stopped(shared: &Shared, mut sensor: Box<dyn Sensor>, schedule: Schedule, now: &dyn Fn() -> Instant) {
+    loop {
+        let idle = |state: &mut State| !state.stop && !state.wanted;
+        let waited = match schedule {
+            Schedule::Every(period) => {
+                let waited = shared.changed.wait_timeout_while(shared.lock(), period, idle);
+                waited.map(|(state, _)| state).unwrap_or_else(|poisoned| poisoned.into_inner().0)
+            }
+            Schedule::OnRequest => {
+                shared.changed.wait_while(shared.lock(), idle).unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        let mut state = waited;
+        if state.stop {
+            return;
+        }
+        state.wanted = false;
+        state.begun += 1;
+        drop(state);
+        let began = now();
+        let reading = sensor.read();
+        let timed = TimedReading { began, ended: now(), reading };
+        let mut state = shared.lock();
+        state.ended += 1;
+        if state.kept.len() >= KEPT {
+            state.kept.pop_front();
+        }
+        state.kept.push_back(timed);
+        drop(state);
+        shared.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;
