@@ -14,6 +14,7 @@ pub mod bandwidth;
 pub mod capacity;
 pub mod devices;
 pub mod fill;
+pub mod interval;
 pub mod line;
 pub mod pool;
 pub mod regime;
@@ -114,6 +115,10 @@ vocabulary! {
         StudentTLogDevices => "student_t_log_devices",
         /// Student's t on each device's own fit, for a quantity that may be negative.
         StudentTDevices => "student_t_devices",
+        /// Interpolated order statistics of each device's own fit: eight devices or more.
+        OrderStatisticsDevices => "order_statistics_devices",
+        /// Interpolated order statistics of refits of each round, eight or more; it holds for this device only.
+        OrderStatisticsRounds => "order_statistics_rounds",
         /// None: fewer than three rounds are shared by all sizes of the one device.
         TooFewRounds => "too_few_rounds",
         /// None: two devices, or fewer than three that fit by themselves.

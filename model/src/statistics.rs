@@ -3,8 +3,11 @@
 //! Nothing here returns NaN: where an answer does not exist, the answer is `None`. Sums run in the order of their
 //! input, transcendental functions come from `libm`.
 
+mod order;
 #[cfg(test)]
 mod tests;
+
+pub use order::median_interval;
 
 /// Factor that makes the median absolute deviation of normal noise its standard deviation.
 pub const MAD_TO_SIGMA: f64 = 1.4826;

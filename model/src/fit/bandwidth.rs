@@ -10,13 +10,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::interval::{self, Domain, Replicate, Spread};
 use super::line::{Line, fit_line};
 use super::pool::{Condition, Group, Observation, Pool, RejectReason, Rejected};
 use super::{ConstantInterval, Coverage, NotIdentified, Options, Witness};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
 use crate::row::Row;
-use crate::statistics::{INTERVAL_REPLICATES_MIN, Interval, log_t_interval, median, t_interval};
+use crate::statistics::{Interval, median};
 use crate::units::{Bytes, BytesPerSecond, Seconds};
 
 /// One fitted quantity under one condition.
@@ -54,29 +55,6 @@ pub struct Asymptote {
     pub latency_spread: Spread,
     /// Largest relative residual of the line.
     pub max_relative_residual: f64,
-}
-
-/// A 95% interval, or why there is none.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// The interval.
-    pub interval: Option<Interval>,
-    /// How it was computed, or why there is none.
-    pub method: ConstantInterval,
-}
-
-impl Spread {
-    /// The interval of `estimate` by `method`, widened to hold it.
-    fn of(interval: Option<Interval>, estimate: f64, method: ConstantInterval) -> Self {
-        match interval {
-            Some(interval) => Self { interval: Some(interval.widened_to(estimate)), method },
-            None => Self::none(ConstantInterval::ReplicateFailed),
-        }
-    }
-
-    fn none(why: ConstantInterval) -> Self {
-        Self { interval: None, method: why }
-    }
 }
 
 /// Everything that stream rows say of one pool.
@@ -308,22 +286,18 @@ fn asymptote(
 ) -> Result<Asymptote, NotIdentified> {
     let line = line_of(curve, sizes_min)?;
     let bandwidth = line.slope.recip();
-    let (replicates, logarithmic, plain) = if devices.len() == 1 {
-        (refits_of_rounds(curve, sizes_min), ConstantInterval::StudentTLogRounds, ConstantInterval::StudentTRounds)
+    let (replicates, replicate) = if devices.len() == 1 {
+        (refits_of_rounds(curve, sizes_min), Replicate::Round)
     } else {
-        (
-            refits_of_devices(groups, devices, sizes_min),
-            ConstantInterval::StudentTLogDevices,
-            ConstantInterval::StudentTDevices,
-        )
+        (refits_of_devices(groups, devices, sizes_min), Replicate::Device)
     };
     let (bandwidth_spread, latency_spread) = match replicates {
         Err(why) => (Spread::none(why), Spread::none(why)),
         Ok(lines) => {
             let bandwidths: Vec<f64> = lines.iter().map(|line| line.slope.recip()).collect();
             let latencies: Vec<f64> = lines.iter().map(|line| line.intercept).collect();
-            let of_bandwidth = Spread::of(log_t_interval(&bandwidths), bandwidth, logarithmic);
-            (of_bandwidth, Spread::of(t_interval(&latencies), line.intercept, plain))
+            let of_bandwidth = interval::of(&bandwidths, bandwidth, replicate, Domain::Positive);
+            (of_bandwidth, interval::of(&latencies, line.intercept, replicate, Domain::Real))
         }
     };
     let latency = match line.intercept {
@@ -351,7 +325,7 @@ fn refits_of_rounds(curve: &[(&Group<'_>, f64)], sizes_min: u64) -> Result<Vec<L
         let Some(times) = times else { continue };
         lines.push(growing_line(&times, sizes_min).map_err(|_| ConstantInterval::ReplicateFailed)?);
     }
-    if lines.len() < INTERVAL_REPLICATES_MIN { Err(ConstantInterval::TooFewRounds) } else { Ok(lines) }
+    Ok(lines)
 }
 
 /// Seconds a launch by round, the screening round left out; several rows' rounds of one number by their median.
@@ -380,5 +354,5 @@ fn refits_of_devices(
         }
         lines.push(line_of(&curve, sizes_min).map_err(|_| ConstantInterval::ReplicateFailed)?);
     }
-    if lines.len() < INTERVAL_REPLICATES_MIN { Err(ConstantInterval::TooFewDevices) } else { Ok(lines) }
+    Ok(lines)
 }
