@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fleetcal_agent::device::sim::SimSpec;
 use fleetcal_model::device::Backend;
@@ -48,6 +49,10 @@ pub(crate) enum Command {
     /// Show devices: those of a fleet, or with `--local` those of this machine.
     #[command(after_help = "Example:\n  fleetcal devices --local")]
     Devices(DevicesArguments),
+    /// Show rows: what was measured of every point and solution, from a data folder. Needs no coordinator.
+    #[command(after_help = "Examples:\n  fleetcal rows\n  fleetcal rows --run RUN --output csv --columns \
+                            point,solution,status,estimate_ns\n  fleetcal rows --list-columns")]
+    Rows(RowsArguments),
     /// Look at plans. Touches no device and no coordinator.
     #[command(subcommand)]
     Plan(PlanCommand),
@@ -223,6 +228,46 @@ pub(crate) struct DevicesArguments {
     pub(crate) client: ClientArguments,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
+}
+
+/// How rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RowsOutput {
+    /// For people.
+    Table,
+    /// For spreadsheets: one line of names, one line a row, every digit of every number.
+    Csv,
+    /// For programs: one object a line.
+    Json,
+}
+
+/// `fleetcal rows`.
+#[derive(Debug, Args)]
+pub(crate) struct RowsArguments {
+    /// Folder that holds `rows/`.
+    #[arg(long, default_value = "./fleetcal-data", value_name = "FOLDER", env = "FLEETCAL_DATA")]
+    pub(crate) data: PathBuf,
+    /// Show only this run.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<String>,
+    /// Format of what is printed on standard output.
+    #[arg(long, value_enum, default_value = "table", env = "FLEETCAL_OUTPUT")]
+    pub(crate) output: RowsOutput,
+    /// Columns to print, separated by commas; `--list-columns` names them.
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = column_names(), hide_possible_values = true)]
+    pub(crate) columns: Vec<String>,
+    /// Print everything: in CSV and JSON also lists and maps (samples, rounds, parameters), in the table also rows of
+    /// solutions that screening left behind.
+    #[arg(long, conflicts_with = "columns")]
+    pub(crate) all_columns: bool,
+    /// Print the columns that there are, with their types, and no rows.
+    #[arg(long)]
+    pub(crate) list_columns: bool,
+}
+
+/// The names of columns, as the row schema has them.
+fn column_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(fleetcal_proto::rows::keys().into_iter().map(|key| key.name))
 }
 
 /// `fleetcal plan`.

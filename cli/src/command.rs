@@ -11,6 +11,7 @@ mod cancel;
 mod coordinator;
 mod devices;
 mod plan;
+mod rows;
 mod run;
 mod status;
 
@@ -27,6 +28,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Cancel(arguments) => cancel::run(arguments).await,
         Command::Status(arguments) => status::run(arguments).await,
         Command::Devices(arguments) => devices::run(arguments).await,
+        Command::Rows(arguments) => rows::run(&arguments),
         Command::Plan(command) => plan::run(command),
         // Handled before there is a runtime.
         Command::Worker => Ok(fleetcal_agent::worker::worker_main()),

@@ -14,9 +14,11 @@ use fleetcal_model::row::Row;
 mod frame;
 mod groups;
 mod ipc;
+mod record;
 mod schema;
 
 pub use ipc::{Decoder, encode_batches, schema_message};
+pub use record::{Key, Kind, Record, keys};
 pub use schema::{SCHEMA_VERSION_KEY, SchemaError, check_schema, schema};
 
 /// Rows that cannot be put into the table, or a table that holds no rows.

@@ -16,6 +16,8 @@ use fleetcal_proto::rows::{RowsError, SCHEMA_VERSION_KEY, check_schema, from_bat
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 
+use crate::folder::is_plain_name;
+
 /// A file that is no part, or no longer a whole one.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -70,6 +72,8 @@ pub struct ReadReport {
 pub enum RowFilter {
     /// All of them, whoever put them there.
     All,
+    /// Those of one run, whichever parts below its folder hold them.
+    OfRun(RunId),
     /// Those of one run, from its parts alone: rows that were acknowledged, each once.
     Named {
         /// The run.
@@ -106,6 +110,13 @@ fn files(rows_folder: &Path, filter: &RowFilter, skipped: &mut Vec<SkippedFile>)
     let (run, parts) = match filter {
         RowFilter::All => {
             find_parts(rows_folder, &mut found, skipped);
+            return found;
+        }
+        RowFilter::OfRun(run) => {
+            // A name that is none has no folder, and must not lead out of this one.
+            if is_plain_name(run.as_str()) {
+                find_parts(&rows_folder.join(run.as_str()), &mut found, skipped);
+            }
             return found;
         }
         RowFilter::Named { run, parts } => (run, parts),
