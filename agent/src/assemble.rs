@@ -1,7 +1,7 @@
 //! From a row's template and its visits to the finished row, the same way for a row that closed and for one cut short.
 
 use fleetcal_model::estimate::{SealError, Visit as VisitSummary, finish, seal};
-use fleetcal_model::row::{Role, Row, Status};
+use fleetcal_model::row::{Role, Row, Status, Timing};
 use fleetcal_model::throttle::Throttling;
 
 use crate::harness::bench::SCREENING_ROUND;
@@ -22,6 +22,7 @@ pub fn assemble(template: Row, visits: &[Visit]) -> Result<Row, SealError> {
         row.identity.role = Role::Screening;
         row.timing.rounds_planned = 0;
     }
+    note_plan(&mut row.timing, &visits);
     let enqueues_per_sample = row.timing.enqueues_per_sample;
     let summary = |visit: &&Visit| {
         let about = VisitSummary {
@@ -55,6 +56,17 @@ fn judge_throttling(row: &mut Row) {
     if let Some(reason) = throttling.verdict() {
         row.outcome.status = Status::Throttled;
         row.outcome.reason = Some(reason);
+    }
+}
+
+/// A row cut short has the template of its opening. What it was cut short of stands with its last visit: fewer rounds
+/// where the task's time was short, more once a pilot asked for them.
+fn note_plan(timing: &mut Timing, visits: &[&Visit]) {
+    let Some(last) = visits.iter().rev().find(|visit| visit.round != SCREENING_ROUND) else { return };
+    if last.plan.pilot.is_some() {
+        (timing.rounds_planned, timing.pilot_rounds) = (last.plan.rounds, last.plan.pilot);
+    } else if timing.pilot_rounds.is_none() {
+        timing.rounds_planned = timing.rounds_planned.min(last.plan.rounds);
     }
 }
 

@@ -14,7 +14,7 @@ use fleetcal_model::row::{
 use fleetcal_proto::convert::Lease;
 use tokio::sync::mpsc;
 
-use crate::worker::message::{RowLabels, Visit};
+use crate::worker::message::{RoundPlan, RowLabels, Visit};
 
 /// Nobody waits longer for what should happen at once.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,6 +91,7 @@ pub(crate) fn visit(row: u64, round: u64) -> Visit {
         buffer_offset_bytes: 0,
         samples: (0..3).map(sample).collect(),
         stop_reason: StopReason::Count,
+        plan: RoundPlan { rounds: 3, pilot: None },
         started_utc_ns: 1 + round,
         ended_utc_ns: 2 + round,
     }

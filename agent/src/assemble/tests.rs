@@ -14,6 +14,7 @@ use crate::harness::clock::SystemClock;
 use crate::harness::flush::Flush;
 use crate::harness::template::RowSource;
 use crate::harness::tests::fake::{Copies, facts, labels, point, task};
+use crate::worker::message::RoundPlan;
 
 /// A template as a harness opens it: validated, three rounds planned.
 fn template() -> Row {
@@ -46,6 +47,7 @@ fn visit(round: u64, ns: u64) -> Visit {
         buffer_offset_bytes: 512,
         samples: vec![sample(1), sample(2)],
         stop_reason: StopReason::Count,
+        plan: RoundPlan { rounds: 3, pilot: None },
         started_utc_ns: 100 + round,
         ended_utc_ns: 200 + round,
     }
@@ -70,6 +72,22 @@ fn a_row_cut_short_says_so() {
     assert_eq!((row.timing.rounds_done, row.timing.rounds_planned), (1, 3));
     assert_eq!(row.timing.interval_method, IntervalMethod::SingleVisit);
     assert_eq!((row.timing.estimate_ns, row.timing.interval_low_ns), (Some(1000.0), None));
+}
+
+#[test]
+fn a_row_cut_short_after_its_pilot_says_what_it_was_cut_short_of() {
+    let after_pilot = |round, ns| Visit { plan: RoundPlan { rounds: 9, pilot: Some(3) }, ..visit(round, ns) };
+    let visits = [visit(1, 1000), visit(2, 1010), visit(3, 1030), after_pilot(4, 1010), after_pilot(5, 1010)];
+    let row = assemble(template(), &visits).expect("JSON holds a row");
+    assert_eq!((row.timing.rounds_done, row.timing.rounds_planned, row.timing.pilot_rounds), (5, 9, Some(3)));
+    assert_eq!(row.timing.interval_method, IntervalMethod::StudentTLogTwoStage);
+    let shrunk = Visit { plan: RoundPlan { rounds: 2, pilot: None }, ..visit(2, 1000) };
+    let row = assemble(template(), &[visit(1, 1000), shrunk]).expect("JSON holds a row");
+    assert_eq!(
+        (row.timing.rounds_planned, row.timing.pilot_rounds),
+        (2, None),
+        "rounds that time took are not planned"
+    );
 }
 
 #[test]

@@ -18,6 +18,34 @@ pub struct VisitCost {
     pub sample_ns: u64,
 }
 
+impl VisitCost {
+    /// Most that a visit takes, nanoseconds.
+    pub fn visit_ns(self, samples_max: u64, visit_ns_max: u64) -> u64 {
+        let affordable = (visit_ns_max / self.sample_ns.max(1)).max(1);
+        self.fixed_ns.saturating_add(self.sample_ns.saturating_mul(samples_max.min(affordable)))
+    }
+}
+
+/// The largest number of further rounds that fits `left_ns`. `further` says how many each record needs, and what one of
+/// its visits costs; `round_ns` is what a round costs before its first visit.
+pub fn rounds_within(
+    further: &[(u64, VisitCost)],
+    round_ns: u64,
+    visit_ns: impl Fn(&VisitCost) -> u64,
+    left_ns: u64,
+) -> u64 {
+    let most = further.iter().map(|(rounds, _)| *rounds).max().unwrap_or(0);
+    let mut spent_ns: u64 = 0;
+    for round in 1..=most {
+        let visited = further.iter().filter(|(rounds, _)| *rounds >= round);
+        spent_ns = visited.fold(spent_ns.saturating_add(round_ns), |sum, (_, cost)| sum.saturating_add(visit_ns(cost)));
+        if spent_ns > left_ns {
+            return round - 1;
+        }
+    }
+    most
+}
+
 /// The counts in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -47,10 +75,7 @@ pub struct Forecast<'a> {
 impl Forecast<'_> {
     /// Upper bound of the time that is left under `limits`, nanoseconds.
     pub fn cost_ns(&self, limits: Limits) -> u64 {
-        let visit = |cost: &VisitCost| {
-            let affordable = (self.visit_ns_max / cost.sample_ns.max(1)).max(1);
-            cost.fixed_ns.saturating_add(cost.sample_ns.saturating_mul(limits.samples_max.min(affordable)))
-        };
+        let visit = |cost: &VisitCost| cost.visit_ns(limits.samples_max, self.visit_ns_max);
         let finalists = usize::try_from(limits.finalists).unwrap_or(usize::MAX);
         let visits_ns = self
             .points

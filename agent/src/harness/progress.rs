@@ -15,13 +15,18 @@ pub(super) struct ProgressListener {
 impl ProgressListener {
     /// Says the plan where it is not what was said last. `round` is the next round.
     fn tell<D: Device>(&mut self, bench: &mut Bench<'_, D>, next_round: u64) -> HookResult {
-        let rounds = bench.limits.rounds;
-        let per_point = |point: usize| bench.wanted_of(point).len() as u64;
-        let everything: u64 = (0..bench.points.len()).map(per_point).sum();
-        let finalists: u64 = (0..bench.points.len()).map(|point| per_point(point).min(bench.limits.finalists)).sum();
-        let to_come = match next_round {
-            super::bench::SCREENING_ROUND => everything + rounds * finalists,
-            next => (rounds + 1).saturating_sub(next) * everything,
+        let wanted: Vec<Vec<usize>> = (0..bench.points.len()).map(|point| bench.wanted_of(point)).collect();
+        let planned = |record: &usize| bench.records[*record].plan.rounds;
+        let rounds = wanted.iter().flatten().map(planned).max().unwrap_or(bench.limits.rounds);
+        let to_come: u64 = match next_round {
+            super::bench::SCREENING_ROUND => {
+                let visits = |records: &Vec<usize>| {
+                    let all = records.len() as u64;
+                    all + bench.limits.rounds * all.min(bench.limits.finalists)
+                };
+                wanted.iter().map(visits).sum()
+            }
+            next => wanted.iter().flatten().map(|record| (planned(record) + 1).saturating_sub(next)).sum(),
         };
         let plan = (self.visits_done + to_come, rounds);
         if self.said.replace(plan) == Some(plan) {

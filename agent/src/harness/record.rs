@@ -9,6 +9,7 @@ use super::budget::VisitCost;
 use super::flush::Flush;
 use super::monitor::Watch;
 use crate::device::Prepared;
+use crate::worker::message::RoundPlan;
 
 /// A point that will be measured.
 #[derive(Debug)]
@@ -174,6 +175,10 @@ pub struct Record<Program> {
     pub selected: bool,
     /// Measuring rounds that visited it; the screening round is none.
     pub rounds_done: u64,
+    /// Measuring rounds that it gets.
+    pub plan: RoundPlan,
+    /// Medians of its measuring visits so far, nanoseconds.
+    pub medians_ns: Vec<f64>,
     /// Median of its screening visit, nanoseconds.
     pub screening_ns: Option<f64>,
     /// Cost of its last visit.

@@ -40,6 +40,7 @@ impl<D: Device> Listener<D> for Reporter {
             bench.record().rounds_done += 1;
         }
         let ended_utc_ns = bench.setting.clock.utc_ns();
+        let plan = bench.record().plan;
         bench.say(Event::Visited(Visit {
             row,
             round: at.round,
@@ -47,15 +48,15 @@ impl<D: Device> Listener<D> for Reporter {
             buffer_offset_bytes: bench.arena.offset_bytes(),
             samples: visit.samples,
             stop_reason: visit.stop_reason.unwrap_or(StopReason::Count),
+            plan,
             started_utc_ns: visit.started_utc_ns,
             ended_utc_ns,
         }))
     }
 
     fn post_round(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
-        if bench.position.round >= bench.limits.rounds {
-            bench.records.iter_mut().for_each(|record| record.selected = false);
-        }
+        let round = bench.position.round;
+        bench.records.iter_mut().for_each(|record| record.selected &= round < record.plan.rounds);
         bench.close_settled_rows()
     }
 }
@@ -108,7 +109,8 @@ impl<D: Device> Bench<'_, D> {
         let record = &self.records[record];
         let mut row = record.template.clone();
         record.verdict.apply(&mut row);
-        row.timing.rounds_planned = self.limits.rounds;
+        row.timing.rounds_planned = record.plan.rounds;
+        row.timing.pilot_rounds = record.plan.pilot;
         record.watch.apply(&mut row.conditions);
         row
     }

@@ -1,13 +1,22 @@
-//! Listener: judges the pilot round. Chooses finalists, and makes the task fit its time.
+//! Listener: judges the first round, and the pilot. Chooses finalists, makes the task fit its time, and gives each record
+//! the rounds that it needs.
+//!
+//! The pilot is the plan's rounds; after it each record gets further rounds from the spread of its own medians, once
+//! (see [`fleetcal_model::pilot`]). Records that are narrow enough are not visited again: a task of a hundred points, one of
+//! which is noisy, would else pay for a hundred. What that changes for the others is that fewer kernels run between
+//! two of their visits; buffers and orders stay fresh, and the interval never gets narrower than the spread of the pilot,
+//! where all kernels ran, allows.
+
+use fleetcal_model::pilot::rounds_needed;
 
 use super::HarnessError;
 use super::bench::Bench;
-use super::budget::{Forecast, VisitCost};
+use super::budget::{Forecast, VisitCost, rounds_within};
 use super::listener::{HookResult, Listener};
 use crate::device::Device;
-use crate::worker::message::Event;
+use crate::worker::message::{Event, RoundPlan};
 
-/// Acts once, after the first round, whichever that was.
+/// Acts after the first round, whichever that was, and after the last one of the pilot.
 #[derive(Debug, Default)]
 pub(super) struct Selector {
     settled: bool,
@@ -28,20 +37,56 @@ impl<D: Device> Listener<D> for Selector {
         record.cost = Some(cost);
         if screening {
             record.screening_ns = median_ns;
+        } else {
+            record.medians_ns.extend(median_ns);
         }
         Ok(())
     }
 
     fn post_round(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
-        if std::mem::replace(&mut self.settled, true) {
-            return Ok(());
+        if !std::mem::replace(&mut self.settled, true) {
+            let ranked: Vec<Vec<usize>> = (0..bench.points.len()).map(|point| ranked(bench, point)).collect();
+            keep_best(bench, &ranked);
+            fit_to_time(bench, &ranked)?;
+            keep_best(bench, &ranked);
         }
-        let ranked: Vec<Vec<usize>> = (0..bench.points.len()).map(|point| ranked(bench, point)).collect();
-        keep_best(bench, &ranked);
-        fit_to_time(bench, &ranked)?;
-        keep_best(bench, &ranked);
-        Ok(())
+        if bench.position.round == bench.limits.rounds { plan_further_rounds(bench) } else { Ok(()) }
     }
+}
+
+/// Gives every record the rounds that the spread of its pilot asks for, as far as the plan and the task's time allow, and
+/// says where time did not.
+fn plan_further_rounds<D: Device>(bench: &mut Bench<'_, D>) -> Result<(), HarnessError> {
+    let (policy, pilot) = (&bench.setting.task.policy, bench.limits.rounds);
+    if policy.rounds_max <= pilot {
+        return Ok(());
+    }
+    let needs: Vec<(usize, u64)> = (0..bench.records.len())
+        .filter(|&record| bench.is_wanted(record))
+        .filter_map(|record| {
+            let medians_ns = &bench.records[record].medians_ns;
+            let needed = rounds_needed(medians_ns, policy.interval_target, policy.rounds_max)?;
+            // A record that missed a round of the pilot gets no more than the others that need as many.
+            Some((record, needed.max(pilot)))
+        })
+        .collect();
+    let further: Vec<(u64, VisitCost)> =
+        needs.iter().filter_map(|&(record, rounds)| Some((rounds - pilot, bench.records[record].cost?))).collect();
+    let left_ns = policy.task_ns_max.saturating_sub(bench.since_ns(bench.started_ns));
+    let visit_ns = |cost: &VisitCost| cost.visit_ns(bench.limits.samples_max, policy.visit_ns_max);
+    let affordable = pilot + rounds_within(&further, bench.round_ns, visit_ns, left_ns);
+    let all = needs.len();
+    let short = needs.iter().filter(|(_, rounds)| *rounds > affordable).count();
+    for (record, rounds) in needs {
+        bench.records[record].plan = RoundPlan { rounds: rounds.min(affordable), pilot: Some(pilot) };
+    }
+    if short == 0 {
+        return Ok(());
+    }
+    let percent = 100.0 * policy.interval_target;
+    bench.say(Event::Note(format!(
+        "{short} of {all} rows need more rounds than the task has time for to be within {percent}%: they get {affordable}"
+    )))
 }
 
 /// Records of a point that may go on, fastest first; equal ones in the family's order. A solution that failed, or that
@@ -91,6 +136,7 @@ fn fit_to_time<D: Device>(bench: &mut Bench<'_, D>, ranked: &[Vec<usize>]) -> Re
     let left_ns = bench.setting.task.policy.task_ns_max.saturating_sub(bench.since_ns(bench.started_ns));
     let (limits, said) = forecast.fit(bench.limits, left_ns);
     bench.limits = limits;
+    bench.records.iter_mut().for_each(|record| record.plan.rounds = limits.rounds);
     match said {
         Some(sentence) => bench.say(Event::Note(sentence)),
         None => Ok(()),

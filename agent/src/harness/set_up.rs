@@ -13,7 +13,7 @@ use super::record::{PointWork, Publication, Record, Verdict};
 use super::solutions::{Choice, SolutionIterator};
 use super::template::RowSource;
 use crate::device::{Device, DeviceError, Instrument, Prepared};
-use crate::worker::message::Event;
+use crate::worker::message::{Event, RoundPlan};
 
 /// Measures the instrument, drops points that cannot be measured, prepares every solution of the others, and publishes
 /// the rows of those that do not compile.
@@ -147,6 +147,8 @@ fn add_record<D: Device>(
         publication: Publication::Unsaid,
         selected: true,
         rounds_done: 0,
+        plan: RoundPlan { rounds: bench.limits.rounds, pilot: None },
+        medians_ns: Vec::new(),
         screening_ns: None,
         cost: None,
         watch: Watch::default(),

@@ -4,6 +4,7 @@ pub(crate) mod fake;
 mod hooks;
 mod limits;
 mod outcomes;
+mod pilot;
 mod procedure;
 mod said;
 mod settling;

@@ -59,7 +59,9 @@ impl<D: Device> Listener<D> for Timer {
     }
 
     fn needs_more_rounds(&mut self, bench: &Bench<'_, D>) -> bool {
-        bench.next_round <= bench.limits.rounds && (0..bench.records.len()).any(|record| bench.is_wanted(record))
+        let wants_next =
+            |record: usize| bench.is_wanted(record) && bench.next_round <= bench.records[record].plan.rounds;
+        (0..bench.records.len()).any(wants_next)
     }
 
     fn needs_more_samples(&mut self, bench: &mut Bench<'_, D>) -> bool {

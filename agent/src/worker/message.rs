@@ -46,6 +46,15 @@ pub struct RowLabels {
     pub rack: Option<String>,
 }
 
+/// How many measuring rounds a row gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundPlan {
+    /// All of them.
+    pub rounds: u64,
+    /// The first ones, whose spread set their number; none where the plan alone did.
+    pub pilot: Option<u64>,
+}
+
 /// A visit as it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Visit {
@@ -61,6 +70,8 @@ pub struct Visit {
     pub samples: Vec<Sample>,
     /// Why it ended.
     pub stop_reason: StopReason,
+    /// Rounds that its row gets, as known then: a row cut short later says what it was cut short of.
+    pub plan: RoundPlan,
     /// Start, nanoseconds since 1970 UTC.
     pub started_utc_ns: u64,
     /// End, nanoseconds since 1970 UTC.

@@ -120,6 +120,8 @@ pub(crate) struct FakeDevice {
     pub(crate) interrupt_after: Option<u64>,
     /// Relative spread of samples, percent.
     pub(crate) spread_percent: u64,
+    /// Difference from one round to the next on arrays of so many elements, per mille.
+    pub(crate) wobble_permille: BTreeMap<u64, u64>,
     /// Duration of everything, times this.
     pub(crate) slowness: u64,
     pub(crate) clock: Rc<Cell<u64>>,
@@ -135,6 +137,8 @@ pub(crate) struct FakeDevice {
     held: Rc<Cell<u64>>,
     output: Output,
     output_offset_bytes: u64,
+    /// Rounds seen: buffers lie elsewhere in each.
+    rounds: u64,
 }
 
 impl FakeDevice {
@@ -149,6 +153,7 @@ impl FakeDevice {
             peak_bytes: 0,
             interrupt_after: None,
             spread_percent: 0,
+            wobble_permille: BTreeMap::new(),
             slowness: 1,
             clock: Rc::default(),
             sensor: RefCell::new(None),
@@ -159,6 +164,7 @@ impl FakeDevice {
             held: Rc::default(),
             output: Output::Poison,
             output_offset_bytes: 0,
+            rounds: 0,
         }
     }
 
@@ -189,6 +195,9 @@ impl FakeDevice {
 
     fn work(&mut self, prepared: &Prepared<(String, u64)>, arrays: &[Array<'_, FakeBuffer>], timed: bool) -> u64 {
         let fault = self.fault(&prepared.program.0);
+        if self.output_offset_bytes != arrays[0].offset_bytes {
+            self.rounds += 1;
+        }
         self.output_offset_bytes = arrays[0].offset_bytes;
         self.output = match fault {
             Some(Fault::WritesNothing) => self.output,
@@ -197,6 +206,9 @@ impl FakeDevice {
             _ => Output::Right,
         };
         let ns = if fault == Some(Fault::TakesNoTime) { 0 } else { prepared.program.1 * self.slowness };
+        let wobble =
+            self.wobble_permille.get(&arrays[0].spec.elements).map_or(0, |permille| permille * (self.rounds % 3));
+        let ns = ns + ns * wobble / 1000;
         self.clock.set(self.clock.get() + ns);
         ns
     }

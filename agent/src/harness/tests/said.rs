@@ -1,4 +1,4 @@
-//! What the harness said, for tests to look through.
+//! What the harness said in a test.
 
 use std::collections::BTreeMap;
 
