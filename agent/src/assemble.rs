@@ -37,7 +37,6 @@ pub fn assemble(template: Row, visits: &[Visit]) -> Result<Row, SealError> {
     row.timing.rounds = visits.iter().filter_map(summary).collect();
     row.timing.samples = visits.iter().flat_map(|visit| visit.samples.iter().copied()).collect();
     let role = row.identity.role;
-    row.timing.samples_discarded = row.timing.samples.iter().map(|sample| u64::from(!sample.accepted)).sum::<u64>();
     finish(&mut row.timing, role);
     judge_throttling(&mut row);
     row.outcome.started_utc_ns = visits.iter().map(|visit| visit.started_utc_ns).min().unwrap_or(0);
