@@ -164,7 +164,7 @@ fn measure_family<D: Device>(
         Box::new(data::DataInitialisation),
         Box::new(validator::ReferenceValidator::new(policy.validate_elements)),
         Box::new(settle::Settler::default()),
-        Box::new(timer::Timer),
+        Box::new(timer::Timer::default()),
         Box::new(selector::Selector::default()),
         // Last, so that its post hooks come first: everybody else judges samples that are marked.
         Box::new(monitor),

@@ -176,7 +176,6 @@ impl<'a, D: Device> Bench<'a, D> {
         let device_ns = samples.iter().fold(0_u64, |total, sample| total.saturating_add(sample.ns));
         self.visit.timed_ns = self.visit.timed_ns.saturating_add(wall_ns.max(device_ns));
         let round = self.position.round;
-        self.visit.samples_ns.extend(samples.iter().map(|sample| sample.ns));
         self.visit.samples.extend(samples.iter().map(|raw| Sample {
             ns: raw.ns,
             round,

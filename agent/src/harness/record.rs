@@ -198,8 +198,6 @@ pub struct VisitState {
     pub warmup_ns: u64,
     /// Samples so far.
     pub samples: Vec<Sample>,
-    /// Durations of the samples so far, nanoseconds.
-    pub samples_ns: Vec<u64>,
     /// Time of the timed part so far, nanoseconds.
     pub timed_ns: u64,
     /// Why it ended.
@@ -209,7 +207,7 @@ pub struct VisitState {
 impl VisitState {
     /// What one more sample may take, nanoseconds.
     pub fn expected_sample_ns(&self) -> u64 {
-        match self.samples_ns.len() as u64 {
+        match self.samples.len() as u64 {
             0 => self.warmup_ns,
             taken => self.timed_ns / taken,
         }

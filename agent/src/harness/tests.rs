@@ -9,3 +9,4 @@ mod procedure;
 mod said;
 mod settling;
 mod solutions;
+mod stopping;

@@ -1,8 +1,8 @@
 //! Listener: how many warm-ups, samples and rounds, and why a visit ends.
 
 use super::bench::Bench;
-use super::listener::Listener;
-use super::stop::{Progress, StopRule};
+use super::listener::{HookResult, Listener};
+use super::stop::{Criterion, Never, Progress, StopRule, criterion};
 use crate::device::Device;
 
 /// A screening visit gets this part of a visit's time: it ranks solutions, it does not measure them.
@@ -10,7 +10,17 @@ const SCREENING_SHARE: u64 = 10;
 
 /// Asks for what the policy says, within the limits in force.
 #[derive(Debug)]
-pub(super) struct Timer;
+pub(super) struct Timer {
+    criterion: Box<dyn Criterion>,
+    /// Samples of the visit in hand that the criterion has seen, or that do not count.
+    seen: usize,
+}
+
+impl Default for Timer {
+    fn default() -> Self {
+        Self { criterion: Box::new(Never), seen: 0 }
+    }
+}
 
 impl Timer {
     /// The rule of the visit in hand.
@@ -19,21 +29,21 @@ impl Timer {
         if bench.is_screening() {
             let samples = policy.screening_samples.max(1);
             let visit_ns_max = policy.visit_ns_max / SCREENING_SHARE;
-            // A negative target is never met: every solution is ranked by the same number of samples.
-            return StopRule { samples_min: samples, samples_max: samples, noise_target: -1.0, visit_ns_max };
+            return StopRule { samples_min: samples, samples_max: samples, visit_ns_max };
         }
         StopRule {
             samples_min: bench.limits.samples_min,
             samples_max: bench.limits.samples_max,
-            noise_target: policy.noise_target,
             visit_ns_max: policy.visit_ns_max,
         }
     }
 
     /// How far the visit in hand is.
-    fn progress<'b, D: Device>(bench: &'b Bench<'_, D>) -> Progress<'b> {
+    fn progress<D: Device>(bench: &Bench<'_, D>) -> Progress {
+        let samples = &bench.visit.samples;
         Progress {
-            samples_ns: &bench.visit.samples_ns,
+            taken: samples.len() as u64,
+            accepted: samples.iter().filter(|sample| sample.accepted).count() as u64,
             timed_ns: bench.visit.timed_ns,
             expected_ns: bench.visit.expected_sample_ns(),
         }
@@ -58,14 +68,25 @@ impl<D: Device> Listener<D> for Timer {
         Some(Self::rule(bench).batch(Self::progress(bench)))
     }
 
+    fn pre_visit(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
+        self.seen = 0;
+        // Every solution is ranked by the same number of samples.
+        self.criterion = if bench.is_screening() { Box::new(Never) } else { criterion(&bench.setting.task.policy) };
+        Ok(())
+    }
+
     fn needs_more_rounds(&mut self, bench: &Bench<'_, D>) -> bool {
         let wants_next =
             |record: usize| bench.is_wanted(record) && bench.next_round <= bench.records[record].plan.rounds;
         (0..bench.records.len()).any(wants_next)
     }
 
+    /// Samples are looked at here and not when they come: by now everybody has said which of them count.
     fn needs_more_samples(&mut self, bench: &mut Bench<'_, D>) -> bool {
-        bench.visit.stop_reason = Self::rule(bench).verdict(Self::progress(bench));
+        let fresh = bench.visit.samples.iter().skip(self.seen);
+        fresh.filter(|sample| sample.accepted).for_each(|sample| self.criterion.add(sample.ns));
+        self.seen = bench.visit.samples.len();
+        bench.visit.stop_reason = Self::rule(bench).verdict(Self::progress(bench), self.criterion.verdict());
         bench.visit.stop_reason.is_none()
     }
 }
