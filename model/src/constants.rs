@@ -14,9 +14,12 @@ use crate::fit::pool::{Pool, RejectReason, Rejected};
 use crate::fit::{ConstantInterval, Coverage, MODEL_VERSION, Options, Witness, bandwidth};
 use crate::id::{ClassId, DeviceId, RowId, RunId};
 use crate::row::{Origin, Row};
+use crate::score::SCORE_VERSION;
 use crate::statistics::Interval;
 use crate::units::Unit;
 use crate::vocabulary;
+
+mod select;
 
 #[cfg(feature = "serde")]
 mod json;
@@ -25,6 +28,7 @@ mod tests;
 
 #[cfg(feature = "serde")]
 pub use json::DocumentError;
+pub use select::{Missing, Wanted};
 
 /// Version of the document's form.
 pub const DOCUMENT_SCHEMA_VERSION: u64 = 0;
@@ -37,6 +41,32 @@ pub const MEMORY_BANDWIDTH_ASYMPTOTE: &str = "memory_bandwidth_asymptote";
 
 /// Name of the time that a stream kernel takes before it moves its first byte, s.
 pub const STREAM_LATENCY: &str = "stream_latency";
+
+/// Name of the working set up to which re-reads are served by the cache, B: a constant of the ranking score, not the
+/// size of a cache.
+pub const CACHE_CAPACITY: &str = "cache_capacity";
+
+/// Name of the rate at which re-reads within [`CACHE_CAPACITY`] are served, B/s.
+pub const CACHE_BANDWIDTH: &str = "cache_bandwidth";
+
+/// Name of the scalar operations per second that the register-blocktiled kernel issues as it was launched, op/s.
+pub const ISSUE_RATE: &str = "issue_rate";
+
+/// Name of the scalar operations per second of a launch that fills the device, op/s: [`ISSUE_RATE`] with each point's
+/// operations divided by its launch fill. It holds together with [`FILL_THREADS`]; the ranking score divides by it.
+pub const FULL_ISSUE_RATE: &str = "full_issue_rate";
+
+/// Name of the threads that fill a multiprocessor, threads; the multiprocessors are those of the class.
+pub const FILL_THREADS: &str = "fill_threads";
+
+/// Name of the operations per second that a kernel made for it shows, flop/s; the condition says `dtype` and [`PIPE`].
+pub const PEAK_FLOPS: &str = "peak_flops";
+
+/// Name of the time of a launch that does nothing, s.
+pub const LAUNCH_LATENCY: &str = "launch_latency";
+
+/// Name of the condition that tells scalar units (`scalar`) from tensor units (`tensor`).
+pub const PIPE: &str = "pipe";
 
 /// Constants of one device class, from rows of one origin.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,6 +173,10 @@ pub struct Constant {
     pub max_residual: Option<f64>,
     /// The row that shows a demonstrated maximum.
     pub witness: Option<Witness>,
+    /// [`SCORE_VERSION`] when it was fitted; none in a document older than the score. A constant that only the score
+    /// gives a meaning is not used under another version.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub score_version: Option<u64>,
 }
 
 /// Of what a constant is one.
@@ -283,6 +317,7 @@ impl Constant {
             points_total: points_total as u64,
             max_residual: None,
             witness: None,
+            score_version: Some(SCORE_VERSION),
         }
     }
 

@@ -17,6 +17,14 @@ pub struct Seconds(pub f64);
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct BytesPerSecond(pub f64);
 
+/// A number of operations: floating-point ones, where a dtype says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Operations(pub u64);
+
+/// A rate, operations per second.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct OperationsPerSecond(pub f64);
+
 impl Seconds {
     /// Converts from nanoseconds, the unit of rows.
     pub fn from_ns(ns: f64) -> Self {
@@ -34,6 +42,20 @@ impl Div<Seconds> for Bytes {
 impl Div<BytesPerSecond> for Bytes {
     type Output = Seconds;
     fn div(self, rate: BytesPerSecond) -> Seconds {
+        Seconds(self.0 as f64 / rate.0)
+    }
+}
+
+impl Div<Seconds> for Operations {
+    type Output = OperationsPerSecond;
+    fn div(self, time: Seconds) -> OperationsPerSecond {
+        OperationsPerSecond(self.0 as f64 / time.0)
+    }
+}
+
+impl Div<OperationsPerSecond> for Operations {
+    type Output = Seconds;
+    fn div(self, rate: OperationsPerSecond) -> Seconds {
         Seconds(self.0 as f64 / rate.0)
     }
 }
@@ -71,6 +93,13 @@ impl fmt::Display for BytesPerSecond {
     }
 }
 
+impl fmt::Display for OperationsPerSecond {
+    /// SI prefixes and four digits: `3.671 Top/s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_si(f, self.0, "op/s")
+    }
+}
+
 vocabulary! {
     /// Unit of a constant's value. Prefixes are for people only; values in documents carry none.
     Unit, "unit" {
@@ -78,6 +107,14 @@ vocabulary! {
         BytesPerSecond => "B/s",
         /// Seconds.
         Seconds => "s",
+        /// Operations per second.
+        OperationsPerSecond => "op/s",
+        /// Floating-point operations per second.
+        FlopsPerSecond => "flop/s",
+        /// Bytes.
+        Bytes => "B",
+        /// Threads, a whole number.
+        Threads => "threads",
     }
 }
 
@@ -87,7 +124,21 @@ impl Unit {
         match self {
             Self::BytesPerSecond => BytesPerSecond(value).to_string(),
             Self::Seconds => Seconds(value).to_string(),
+            Self::OperationsPerSecond => OperationsPerSecond(value).to_string(),
+            Self::FlopsPerSecond => Si(value, "flop/s").to_string(),
+            // A saturating conversion: sizes below zero or not numbers show as 0 B.
+            Self::Bytes => Bytes(value.round() as u64).to_string(),
+            Self::Threads => format!("{value} threads"),
         }
+    }
+}
+
+/// A value with the name of its unit.
+struct Si(f64, &'static str);
+
+impl fmt::Display for Si {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_si(f, self.0, self.1)
     }
 }
 
@@ -137,6 +188,10 @@ mod tests {
         assert_eq!(Seconds(1e-20).to_string(), "1.000e-20 s");
         assert_eq!(Unit::Seconds.show(2.0), "2.000 s");
         assert_eq!(Unit::BytesPerSecond.show(2e9), "2.000 GB/s");
+        assert_eq!(Unit::OperationsPerSecond.show(3.671e12), "3.671 Top/s");
+        assert_eq!(Unit::FlopsPerSecond.show(6.526e13), "65.26 Tflop/s");
+        assert_eq!(Unit::Bytes.show(60.8e6), "58.0 MiB");
+        assert_eq!(Unit::Threads.show(480.0), "480 threads");
     }
 
     #[test]
@@ -151,6 +206,8 @@ mod tests {
     fn a_rate_is_bytes_over_time_and_gives_the_time_back() {
         let rate = Bytes(8_000) / Seconds::from_ns(2_000.0);
         assert!((rate.0 - 4e9).abs() < 1.0, "8000 bytes in 2 µs are 4 GB/s, not {rate}");
+        let operations = Operations(12_000) / Seconds(4.0);
+        assert_eq!((operations.0, (Operations(6_000) / operations).0), (3_000.0, 2.0));
         let time = Bytes(8_000) / rate;
         assert!((time.0 - 2e-6).abs() < 1e-18, "8000 bytes at 4 GB/s take 2 µs, not {time}");
     }

@@ -149,6 +149,16 @@ mod json {
     }
 
     #[test]
+    fn a_constant_older_than_the_score_says_no_version_of_it() {
+        let text = only_document(&run(3)).to_json().unwrap();
+        let version = format!(",\n        \"score_version\": {SCORE_VERSION}\n");
+        let older = text.replace(&version, "\n");
+        assert_ne!(older, text, "each constant says the version: {text}");
+        let read = Document::from_json(&older).unwrap();
+        assert!(read.body.constants.iter().all(|constant| constant.score_version.is_none()));
+    }
+
+    #[test]
     fn the_envelope_does_not_enter_the_digest_and_the_rows_do() {
         let document = only_document(&run(3));
         let mut later = document.clone();

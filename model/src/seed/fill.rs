@@ -49,15 +49,18 @@ impl FillModel {
         (context.blocks as f64 * threads as f64 / full).min(1.0)
     }
 
-    /// Operations of some contexts, each divided by its fill.
+    /// Operations of some contexts, each divided by its fill. A context without operations takes no part, launched or
+    /// not; one with operations that launches nothing makes the sum infinite.
     pub fn effective_ops(self, form: FillForm, contexts: &[LaunchContext]) -> f64 {
-        contexts.iter().map(|context| context.operations as f64 / self.context_fill(form, *context)).sum()
+        let working = contexts.iter().filter(|context| context.operations > 0);
+        working.map(|context| context.operations as f64 / self.context_fill(form, *context)).sum()
     }
 
-    /// Operations over effective operations, capped form; none where nothing is launched.
+    /// Operations over effective operations, capped form; none where nothing is launched, and of a device of no threads.
     pub fn launch_fill(self, contexts: &[LaunchContext]) -> Option<f64> {
         let fill = operations(contexts) / self.effective_ops(FillForm::Capped, contexts);
-        (fill.is_finite() && fill > 0.0).then_some(fill)
+        let has_threads = self.multiprocessors > 0 && self.fill_threads > 0;
+        (has_threads && fill.is_finite() && fill > 0.0).then_some(fill)
     }
 }
 

@@ -102,3 +102,16 @@ fn what_identifies_nothing_says_why() {
     assert_eq!(fit(&made(46, 128), 46, &[], STARVED), Err(FillUnfittable::NoFiniteFit));
     assert_eq!(fit(&made(46, 128), 46, &[0], STARVED), Err(FillUnfittable::NoFiniteFit));
 }
+
+#[test]
+fn a_context_without_operations_takes_no_part_in_the_fill() {
+    let model = FillModel { multiprocessors: 8, fill_threads: 128 };
+    let context = |blocks, threads, operations| LaunchContext { blocks, threads, operations };
+    let half = context(4, 128, 1000);
+    assert_eq!(model.launch_fill(&[half]), Some(0.5));
+    assert_eq!(model.launch_fill(&[half, context(0, 0, 0), context(1, 1, 0)]), Some(0.5));
+    assert_eq!(model.launch_fill(&[half, context(0, 128, 5)]), None, "operations that nothing launches have no fill");
+    for none in [FillModel { fill_threads: 0, ..model }, FillModel { multiprocessors: 0, ..model }] {
+        assert_eq!(none.launch_fill(&[half]), None, "{none:?} is no device");
+    }
+}

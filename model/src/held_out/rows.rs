@@ -1,0 +1,149 @@
+//! Held-out rows of a pool as points: each predicted from its own counts, or left out with the reason.
+
+use std::collections::BTreeSet;
+
+use super::Point;
+use crate::fit::pool::Pool;
+use crate::id::{ClassId, RowId};
+use crate::machine::Machine;
+use crate::point::Sweep;
+use crate::row::{Origin, Role, Row, Status};
+use crate::score::{Kernel, NotPriced};
+use crate::units::Seconds;
+
+/// Why the rows of a pool are no test of a machine's constants.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotHeldOut {
+    /// They are rows of another class or origin.
+    #[error("rows of class {found} ({found_origin}) do not test the constants of class {class_id} ({origin})")]
+    OtherClass {
+        /// Class of the constants.
+        class_id: ClassId,
+        /// Origin of the constants.
+        origin: Origin,
+        /// Class of the rows.
+        found: ClassId,
+        /// Origin of the rows.
+        found_origin: Origin,
+    },
+}
+
+/// Why a held-out row is no point.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Exclusion {
+    /// It did not pass, and its time is that of something else.
+    #[error("its status is {0}")]
+    NotPassed(Status),
+    /// It has no estimate that is a positive time.
+    #[error("it has no estimate")]
+    NoEstimate,
+    /// It names no point.
+    #[error("{0}")]
+    NoPoint(String),
+    /// Rows of its shape fed the fits: predicting it would be reading the fit back.
+    #[error("rows of its shape, {shape}, were fitted")]
+    ShapeFitted {
+        /// The shape.
+        shape: String,
+    },
+    /// It was measured under another condition than the constants.
+    #[error("it was measured under {name}={found}, and the constants hold under {wanted}")]
+    OtherCondition {
+        /// Name of the condition.
+        name: &'static str,
+        /// What the row says.
+        found: String,
+        /// What the constants say.
+        wanted: String,
+    },
+    /// The constants do not price it.
+    #[error("{0}")]
+    NotPriced(#[from] NotPriced),
+}
+
+/// A held-out row that is no point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Excluded {
+    /// The row.
+    pub row_id: RowId,
+    /// Why.
+    pub reason: Exclusion,
+}
+
+/// The pool's held-out rows with their predictions, and those that are none. Rows of other roles are passed over.
+///
+/// # Errors
+/// [`NotHeldOut`], where pool and machine are of different classes or origins.
+pub fn points(pool: &Pool<'_>, machine: &Machine) -> Result<(Vec<Point>, Vec<Excluded>), NotHeldOut> {
+    let (class_id, origin) = (&machine.request.class_id, machine.request.origin);
+    if pool.class_id() != class_id || pool.origin() != origin {
+        let (found, found_origin) = (pool.class_id().clone(), pool.origin());
+        return Err(NotHeldOut::OtherClass { class_id: class_id.clone(), origin, found, found_origin });
+    }
+    let fitted: BTreeSet<String> =
+        pool.rows().iter().filter(|row| row.feeds_fits()).filter_map(|row| Some(Labels::of(row).ok()?.shape)).collect();
+    let (mut points, mut excluded) = (Vec::new(), Vec::new());
+    for row in pool.rows().iter().filter(|row| row.identity.role == Role::HeldOut) {
+        match point(row, machine, &fitted) {
+            Ok(point) => points.push(point),
+            Err(reason) => excluded.push(Excluded { row_id: row.identity.row_id.clone(), reason }),
+        }
+    }
+    Ok((points, excluded))
+}
+
+fn point(row: &Row, machine: &Machine, fitted: &BTreeSet<String>) -> Result<Point, Exclusion> {
+    if !matches!(row.outcome.status, Status::Passed | Status::NoCheck) {
+        return Err(Exclusion::NotPassed(row.outcome.status));
+    }
+    let estimate_ns = row.timing.estimate_ns.filter(|ns| ns.is_finite() && *ns > 0.0).ok_or(Exclusion::NoEstimate)?;
+    let conditions = [("neighbours", &row.conditions.neighbours), ("load", &row.conditions.load)];
+    for (name, found) in conditions {
+        let wanted = machine.request.condition.get(name);
+        if let (Some(found), Some(wanted)) = (found, wanted)
+            && found != wanted
+        {
+            return Err(Exclusion::OtherCondition { name, found: found.clone(), wanted: wanted.clone() });
+        }
+    }
+    let Labels { shape, problem, candidate } = Labels::of(row).map_err(Exclusion::NoPoint)?;
+    if fitted.contains(&shape) {
+        return Err(Exclusion::ShapeFitted { shape });
+    }
+    let predicted = machine.score(&Kernel::of_row(row)).time()?;
+    Ok(Point { shape, problem, candidate, predicted, measured: Seconds::from_ns(estimate_ns) })
+}
+
+struct Labels {
+    shape: String,
+    problem: String,
+    candidate: String,
+}
+
+impl Labels {
+    /// The shape is sweep, number format and sizes but the reduction's extent, which sweeps run over. Kernels of the
+    /// contraction sweeps solve one problem; those of other sweeps do different work.
+    fn of(row: &Row) -> Result<Self, String> {
+        let point: crate::point::Point =
+            row.work.point.parse().map_err(|error: crate::point::NotAPoint| error.to_string())?;
+        let (kernel, candidate) = match point.sweep {
+            Sweep::WorkingSet | Sweep::Issue | Sweep::Launch => {
+                (String::new(), format!("{}/{}", point.kernel, row.work.solution))
+            }
+            Sweep::Stream
+            | Sweep::Cache
+            | Sweep::Peak
+            | Sweep::Onchip
+            | Sweep::Reduce
+            | Sweep::Scan
+            | Sweep::Latency
+            | Sweep::Transfer => (format!("/{}", point.kernel), row.work.solution.clone()),
+        };
+        let named = |keep: &dyn Fn(&str) -> bool| {
+            let sizes = point.sizes.iter().filter(|(name, _)| keep(name));
+            let sizes: String = sizes.map(|(name, value)| format!("/{name}={value}")).collect();
+            format!("{}{kernel}/{}{sizes}", point.sweep, point.dtype)
+        };
+        Ok(Self { shape: named(&|name| name != "k"), problem: named(&|_| true), candidate })
+    }
+}
