@@ -21,6 +21,7 @@ use crate::worker::lock::LockError;
 use crate::worker::message::{Event, RowLabels};
 
 pub mod arena;
+mod batching;
 pub mod bench;
 pub mod budget;
 pub mod clock;
@@ -163,6 +164,7 @@ fn measure_family<D: Device>(
         Box::new(progress::ProgressListener::default()),
         Box::new(data::DataInitialisation),
         Box::new(validator::ReferenceValidator::new(policy.validate_elements)),
+        Box::new(batching::Batcher),
         Box::new(settle::Settler::default()),
         Box::new(timer::Timer::default()),
         Box::new(selector::Selector::default()),

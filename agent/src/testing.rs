@@ -187,7 +187,7 @@ fn work(solution: &str) -> Work {
     }
 }
 
-fn timing() -> Timing {
+pub(crate) fn timing() -> Timing {
     Timing {
         samples: Vec::new(),
         rounds: Vec::new(),

@@ -152,26 +152,32 @@ impl<'a, D: Device> Bench<'a, D> {
         Ok(())
     }
 
-    /// Times a batch of launches of the solution in hand.
+    /// Times a series of the solution in hand; keeps nothing of it.
     ///
     /// # Errors
     /// What the device says, or [`DeviceError::Launch`] where it took no sample.
-    pub fn time_batch(&mut self, count: u64) -> Result<Vec<RawSample>, HarnessError> {
-        let started_ns = self.setting.clock.monotonic_ns();
-        let work = &self.points[self.position.point];
-        let arrays = self.arena.arrays(&work.buffers);
+    pub fn time(&mut self, series: Series) -> Result<Vec<RawSample>, HarnessError> {
+        let arrays = self.arena.arrays(&self.points[self.position.point].buffers);
         let samples = match &self.records[self.position.record].prepared {
-            Some(prepared) => {
-                let series = Series { intervals: count, launches: 1, flush_bytes: work.flush.bytes };
-                self.device.time(prepared, &arrays, series)?
-            }
+            Some(prepared) => self.device.time(prepared, &arrays, series)?,
             None => Vec::new(),
         };
-        let wall_ns = self.since_ns(started_ns);
         if samples.is_empty() {
             let what = format!("timing {}", self.records[self.position.record].solution);
             return Err(DeviceError::Launch { what, reason: "the device returned no sample".to_owned() }.into());
         }
+        Ok(samples)
+    }
+
+    /// Times a batch of intervals of the solution in hand, each with the launches that its row says.
+    ///
+    /// # Errors
+    /// See [`Bench::time`].
+    pub fn time_batch(&mut self, count: u64) -> Result<Vec<RawSample>, HarnessError> {
+        let started_ns = self.setting.clock.monotonic_ns();
+        let (launches, flush_bytes) = (self.record().launches(), self.point().flush.bytes);
+        let samples = self.time(Series { intervals: count, launches, flush_bytes })?;
+        let wall_ns = self.since_ns(started_ns);
         // A simulated device takes no time of the host's, so its own sum stands in.
         let device_ns = samples.iter().fold(0_u64, |total, sample| total.saturating_add(sample.ns));
         self.visit.timed_ns = self.visit.timed_ns.saturating_add(wall_ns.max(device_ns));

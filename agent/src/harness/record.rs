@@ -177,14 +177,21 @@ pub struct Record<Program> {
     pub rounds_done: u64,
     /// Measuring rounds that it gets.
     pub plan: RoundPlan,
-    /// Medians of its measuring visits so far, nanoseconds.
+    /// Medians of its measuring visits so far, nanoseconds a launch.
     pub medians_ns: Vec<f64>,
-    /// Median of its screening visit, nanoseconds.
+    /// Median of its screening visit, nanoseconds a launch.
     pub screening_ns: Option<f64>,
     /// Cost of its last visit.
     pub cost: Option<VisitCost>,
     /// What the monitor saw during its visits.
     pub watch: Watch,
+}
+
+impl<Program> Record<Program> {
+    /// Launches of one timed interval.
+    pub fn launches(&self) -> u64 {
+        self.template.timing.enqueues_per_sample.max(1)
+    }
 }
 
 /// The visit in hand.
@@ -205,15 +212,15 @@ pub struct VisitState {
 }
 
 impl VisitState {
-    /// What one more sample may take, nanoseconds.
-    pub fn expected_sample_ns(&self) -> u64 {
+    /// What one more sample of so many launches may take, nanoseconds.
+    pub fn expected_sample_ns(&self, launches: u64) -> u64 {
         match self.samples.len() as u64 {
-            0 => self.warmup_ns,
+            0 => self.warmup_ns.saturating_mul(launches),
             taken => self.timed_ns / taken,
         }
     }
 
-    /// Median of the accepted samples, nanoseconds.
+    /// Median of the accepted samples, nanoseconds an interval.
     pub fn median_ns(&self) -> Option<f64> {
         let accepted = self.samples.iter().filter(|sample| sample.accepted);
         median(&accepted.map(|sample| sample.ns as f64).collect::<Vec<_>>())

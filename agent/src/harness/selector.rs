@@ -28,10 +28,11 @@ impl<D: Device> Listener<D> for Selector {
     }
 
     fn post_visit(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
-        let (screening, median_ns) = (bench.is_screening(), bench.visit.median_ns());
+        let (screening, launches) = (bench.is_screening(), bench.record().launches());
+        let median_ns = bench.visit.median_ns().map(|ns| ns / launches as f64);
         let cost = VisitCost {
             fixed_ns: bench.since_ns(bench.visit.started_ns).saturating_sub(bench.visit.timed_ns),
-            sample_ns: bench.visit.expected_sample_ns(),
+            sample_ns: bench.visit.expected_sample_ns(launches),
         };
         let record = bench.record();
         record.cost = Some(cost);

@@ -1,5 +1,7 @@
 //! The loop on a scripted device: what is called in which order, and what is said of it.
 
+mod about;
+mod batching;
 pub(crate) mod fake;
 mod hooks;
 mod limits;

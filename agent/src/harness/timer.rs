@@ -45,7 +45,7 @@ impl Timer {
             taken: samples.len() as u64,
             accepted: samples.iter().filter(|sample| sample.accepted).count() as u64,
             timed_ns: bench.visit.timed_ns,
-            expected_ns: bench.visit.expected_sample_ns(),
+            expected_ns: bench.visit.expected_sample_ns(bench.records[bench.position.record].launches()),
         }
     }
 }

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::{BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError};
-use fleetcal_model::device::{Backend, DeviceFacts};
+use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::id::DeviceId;
 use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
-use fleetcal_model::policy::{DataPattern, MeasuringPolicy};
+use fleetcal_model::policy::{Batching, DataPattern, MeasuringPolicy};
 use fleetcal_model::row::{Counts, Origin};
 
 use crate::device::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series};
@@ -19,8 +19,8 @@ use crate::harness::clock::Clock;
 use crate::harness::{HarnessError, Setting, measure_family};
 use crate::task::TaskSpec;
 use crate::telemetry::{Processors, Sensor};
-use crate::worker::message::RowLabels;
 
+pub(crate) use super::about::{facts, labels};
 pub(crate) use super::said::Said;
 
 /// A point of so many elements with so many solutions.
@@ -305,8 +305,9 @@ impl Device for FakeDevice {
         arrays: &[Array<'_, FakeBuffer>],
         series: Series,
     ) -> Result<Vec<RawSample>, DeviceError> {
-        let Series { intervals: count, .. } = series;
-        self.log.push(format!("time {} x {count}", prepared.program.0));
+        let Series { intervals: count, launches, .. } = series;
+        let of = if launches > 1 { format!(" of {launches}") } else { String::new() };
+        self.log.push(format!("time {} x {count}{of}", prepared.program.0));
         if self.fault(&prepared.program.0) == Some(Fault::FailsWhenTimed) {
             return Err(DeviceError::Launch { what: "timing".to_owned(), reason: "too many resources".to_owned() });
         }
@@ -318,7 +319,7 @@ impl Device for FakeDevice {
             self.interrupt.store(true, Ordering::Relaxed);
         }
         let sample = |index: u64, device: &mut Self| {
-            let ns = device.work(prepared, arrays, true);
+            let ns = (0..launches).map(|_| device.work(prepared, arrays, true)).sum::<u64>();
             RawSample { start_ns: device.clock.get() - ns, ns: ns + ns * device.spread_percent * (index % 5) / 100 }
         };
         Ok((0..count).map(|index| sample(index, self)).collect())
@@ -347,40 +348,17 @@ pub(crate) fn task(points: Vec<Point>) -> TaskSpec {
         epoch: 1,
         devices: vec![DeviceId::new("fake")],
         points,
-        policy: MeasuringPolicy { rounds: 3, finalists: 2, validate_elements: -1, ..MeasuringPolicy::default() },
+        policy: MeasuringPolicy {
+            rounds: 3,
+            finalists: 2,
+            validate_elements: -1,
+            batching: Batching::Never,
+            ..MeasuringPolicy::default()
+        },
         seed: 7,
         label: None,
         selected: Vec::new(),
         alone_on_node: true,
-    }
-}
-
-pub(crate) fn labels() -> RowLabels {
-    RowLabels { agent_id: "agent".to_owned(), node: "node".to_owned(), host: "host".to_owned(), rack: None }
-}
-
-pub(crate) fn facts() -> DeviceFacts {
-    DeviceFacts {
-        uuid: DeviceId::new("fake"),
-        backend: Backend::Sim,
-        vendor: "sim".to_owned(),
-        name: "Fake".to_owned(),
-        architecture: "fake".to_owned(),
-        compute_units: 1,
-        memory_bytes: 1 << 40,
-        memory_clock_khz: None,
-        core_clock_khz: None,
-        power_limit_mw: None,
-        partition_mode: None,
-        ecc: None,
-        sockets: None,
-        pci_bdf: None,
-        vbios: None,
-        driver: None,
-        runtime: None,
-        l2_cache_bytes: None,
-        last_level_cache_bytes: Some(1 << 20),
-        warp_size: 1,
     }
 }
 
