@@ -100,17 +100,12 @@ pub(crate) fn conclude(ended: &RunEnded, output: Output) -> Result<ExitCode, Fai
     if output == Output::Table {
         render::run_summary(&status);
     }
-    let wrong: Vec<_> = documents
-        .iter()
-        .flat_map(|document| &document.body.rejected_rows)
-        .filter(|row| row.reason == RejectReason::WrongResult)
-        .collect();
-    if let Some(first) = wrong.first() {
-        render::note(&format!("WRONG RESULTS in {} rows, the first of them {}", wrong.len(), first.detail));
-    }
+    render::outcomes(&documents);
+    let mut rejected = documents.iter().flat_map(|document| &document.body.rejected_rows);
+    let wrong = rejected.any(|row| row.reason == RejectReason::WrongResult);
     let measured =
         documents.iter().flat_map(|document| &document.body.constants).any(|constant| constant.value.is_some());
-    if status.done == status.tasks && measured && wrong.is_empty() {
+    if status.done == status.tasks && measured && !wrong {
         return Ok(ExitCode::SUCCESS);
     }
     if !measured {

@@ -43,12 +43,14 @@ macro_rules! error_line {
 
 mod constants;
 mod devices;
+mod outcomes;
 mod plan;
 mod rows;
 mod runs;
 
 pub(crate) use constants::{constants, documents_json};
 pub(crate) use devices::{fleet_devices, fleet_devices_json, found, local_devices, local_devices_json};
+pub(crate) use outcomes::outcomes;
 pub(crate) use plan::{plan_check, plan_estimate, plan_show};
 pub(crate) use rows::{row_keys, rows, rows_by_key, rows_csv, rows_json};
 pub(crate) use runs::{run_id_json, run_summary, status, status_json, submitted};

@@ -117,8 +117,14 @@ vocabulary! {
     RejectReason, "reject reason" {
         /// The device computed a wrong result.
         WrongResult => "wrong_result",
-        /// It did not pass for another reason: invalid, skipped, throttled or contended.
-        NotPassed => "not_passed",
+        /// It could not run.
+        Invalid => "invalid",
+        /// It was not tried.
+        Skipped => "skipped",
+        /// The device was held back meanwhile.
+        Throttled => "throttled",
+        /// Another process used the device.
+        Contended => "contended",
         /// Its counts may be too low.
         Opaque => "opaque",
         /// It has no estimate, or none that is a positive time.
@@ -130,6 +136,16 @@ vocabulary! {
         /// Its distinct bytes are too few to speak for main memory.
         SmallFootprint => "small_footprint",
     }
+}
+
+/// What stands between a row and how it ended, in the particulars of one that did not pass.
+const OUTCOME_MARK: &str = ", it ended as ";
+
+/// Why a row ended as it did, of the particulars of one that did not pass: without the row's own name, so that rows that
+/// ended for one reason can be counted together.
+pub fn cause(detail: &str) -> &str {
+    let behind = detail.split_once(OUTCOME_MARK).and_then(|(_, outcome)| outcome.split_once(": "));
+    behind.map_or(detail, |(_, cause)| cause)
 }
 
 /// A row that a fit did not use.
@@ -167,19 +183,18 @@ pub struct Observation<'a> {
 
 impl<'a> Observation<'a> {
     fn of(row: &'a Row) -> Result<Self, (RejectReason, String)> {
-        if !matches!(row.outcome.status, Status::Passed | Status::NoCheck) {
+        let rejected = match row.outcome.status {
+            Status::Passed | Status::NoCheck => None,
+            Status::Failed => Some(RejectReason::WrongResult),
+            Status::Invalid => Some(RejectReason::Invalid),
+            Status::Skipped => Some(RejectReason::Skipped),
+            Status::Throttled => Some(RejectReason::Throttled),
+            Status::Contended => Some(RejectReason::Contended),
+        };
+        if let Some(rejected) = rejected {
             let reason = row.outcome.reason.as_deref().unwrap_or("no reason was given");
-            let reject = match row.outcome.status {
-                Status::Failed => RejectReason::WrongResult,
-                Status::Passed
-                | Status::NoCheck
-                | Status::Invalid
-                | Status::Skipped
-                | Status::Throttled
-                | Status::Contended => RejectReason::NotPassed,
-            };
             let what = format!("{} {} on {}", row.work.point, row.work.solution, row.device.device_uuid);
-            return Err((reject, format!("{what}, {}: {reason}", row.outcome.status)));
+            return Err((rejected, format!("{what}{OUTCOME_MARK}{}: {reason}", row.outcome.status)));
         }
         if row.counts.opaque {
             return Err((RejectReason::Opaque, "its counts may be too low".to_owned()));

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::bandwidth::{Asymptote, BandwidthFit, Fitted, Floor, fit};
-use super::pool::{Condition, Pool, PoolError, RejectReason};
+use super::pool::{Condition, Pool, PoolError, RejectReason, cause};
 use super::{ConstantInterval, NotIdentified, Options};
 use crate::point::Dtype;
 use crate::row::{Origin, Role, Row, Status};
@@ -225,7 +225,19 @@ fn every_row_that_cannot_feed_a_fit_is_named_with_its_reason() {
         })
     };
     assert_eq!(row(|row| row.outcome.status = Status::Failed), [RejectReason::WrongResult]);
-    assert_eq!(row(|row| row.outcome.status = Status::Throttled), [RejectReason::NotPassed]);
+    for (status, reason) in [
+        (Status::Throttled, RejectReason::Throttled),
+        (Status::Contended, RejectReason::Contended),
+        (Status::Invalid, RejectReason::Invalid),
+        (Status::Skipped, RejectReason::Skipped),
+    ] {
+        let mut row = RowSpec::modelled("triad", 1 << 28, 0.0, 4e12).row();
+        (row.outcome.status, row.outcome.reason) = (status, Some("it was: hot".to_owned()));
+        fit_rows(std::slice::from_ref(&row), |fit| {
+            assert_eq!(fit.rejected[0].reason, reason);
+            assert_eq!(cause(&fit.rejected[0].detail), "it was: hot", "{}", fit.rejected[0].detail);
+        });
+    }
     assert_eq!(row(|row| row.counts.opaque = true), [RejectReason::Opaque]);
     assert_eq!(row(|row| row.counts.bytes_exact = false), [RejectReason::BytesNotExact]);
     assert_eq!(row(|row| (row.counts.bytes_read, row.counts.bytes_written) = (0, 0)), [RejectReason::NoRate]);

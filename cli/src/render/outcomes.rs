@@ -1,0 +1,112 @@
+//! What did not end well, in words: rows that were measured for constants and say nothing, counted by how they ended and
+//! why.
+
+use std::collections::BTreeMap;
+
+use fleetcal_model::constants::{Document, RejectedRow};
+use fleetcal_model::fit::pool::{RejectReason, cause};
+
+use super::note;
+
+/// Causes of one kind that are spelled out; the rest is counted.
+const CAUSES_MAX: usize = 3;
+
+/// Says of every kind of bad end how many rows had it, and why, the most frequent cause first.
+pub(crate) fn outcomes(documents: &[Document]) {
+    let rows: Vec<&RejectedRow> = documents.iter().flat_map(|document| &document.body.rejected_rows).collect();
+    sentences(&rows).iter().for_each(|sentence| note(sentence));
+}
+
+fn sentences(rows: &[&RejectedRow]) -> Vec<String> {
+    let mut kinds: BTreeMap<RejectReason, Vec<&RejectedRow>> = BTreeMap::new();
+    for row in rows {
+        kinds.entry(row.reason).or_default().push(row);
+    }
+    kinds.into_iter().filter_map(|(kind, rows)| Some(sentence(heading(kind, rows.len())?, &rows))).collect()
+}
+
+/// What happened to so many rows; nothing of those that ended well and say nothing for a reason of the fit's.
+fn heading(kind: RejectReason, count: usize) -> Option<String> {
+    let rows = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
+    let was = if count == 1 { "was" } else { "were" };
+    Some(match kind {
+        RejectReason::WrongResult => format!("WRONG RESULTS in {rows}"),
+        RejectReason::Invalid => format!("{rows} could not run"),
+        RejectReason::Skipped => format!("{rows} {was} skipped"),
+        RejectReason::Throttled => format!("{rows} {was} throttled"),
+        RejectReason::Contended => format!("{rows} {was} contended by other processes"),
+        RejectReason::NoEstimate => format!("{rows} ended without an estimate"),
+        RejectReason::Opaque | RejectReason::NoRate | RejectReason::BytesNotExact | RejectReason::SmallFootprint => {
+            return None;
+        }
+    })
+}
+
+fn sentence(heading: String, rows: &[&RejectedRow]) -> String {
+    let mut causes: BTreeMap<&str, (usize, &RejectedRow)> = BTreeMap::new();
+    for row in rows {
+        causes.entry(cause(&row.detail)).or_insert((0, row)).0 += 1;
+    }
+    let mut causes: Vec<(&str, (usize, &RejectedRow))> = causes.into_iter().collect();
+    causes.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+    let spelled = causes.iter().take(CAUSES_MAX).map(|(cause, (count, first))| match count {
+        1 => first.detail.clone(),
+        _ if *cause == first.detail => format!("{cause} ({count} times)"),
+        _ => format!("{count} times {cause}, first of {}", name(first)),
+    });
+    let mut sentence = format!("{heading}: {}", spelled.collect::<Vec<_>>().join("; "));
+    if let Some(others) = causes.len().checked_sub(CAUSES_MAX).filter(|others| *others > 0) {
+        sentence.push_str(&format!("; and {others} other causes"));
+    }
+    sentence
+}
+
+/// Which row it is: what its particulars say before they say how it ended.
+fn name(row: &RejectedRow) -> &str {
+    row.detail.split(", ").next().unwrap_or(&row.detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(rows: &[(RejectReason, &str)]) -> Vec<String> {
+        let row = |(reason, detail): &(RejectReason, &str)| RejectedRow {
+            row_id: "row".into(),
+            reason: *reason,
+            detail: (*detail).to_owned(),
+        };
+        let rows: Vec<RejectedRow> = rows.iter().map(row).collect();
+        sentences(&rows.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn every_bad_end_is_counted_with_its_causes_most_frequent_first() {
+        let heat = "software thermal slowdown";
+        let throttled = |point: &str, why: &str| format!("{point} s on GPU-1, it ended as throttled: {why}");
+        let rows = [throttled("a", "power brake"), throttled("b", heat), throttled("c", heat)];
+        let mut all: Vec<(RejectReason, &str)> =
+            rows.iter().map(|row| (RejectReason::Throttled, row.as_str())).collect();
+        all.push((RejectReason::WrongResult, "d s on GPU-1, it ended as failed: c[7] is NaN"));
+        all.push((RejectReason::SmallFootprint, "it fits the cache"));
+        assert_eq!(
+            said(&all),
+            [
+                "WRONG RESULTS in 1 row: d s on GPU-1, it ended as failed: c[7] is NaN",
+                "3 rows were throttled: 2 times software thermal slowdown, first of b s on GPU-1; a s on GPU-1, it ended \
+                 as throttled: power brake",
+            ]
+        );
+    }
+
+    #[test]
+    fn many_causes_are_not_a_wall_of_text() {
+        let details: Vec<String> =
+            (0..9).map(|index| format!("p{index} s on G, it ended as invalid: {index}")).collect();
+        let rows: Vec<(RejectReason, &str)> =
+            details.iter().map(|text| (RejectReason::Invalid, text.as_str())).collect();
+        let said = said(&rows);
+        assert!(said[0].starts_with("9 rows could not run: p0 s on G") && said[0].ends_with("; and 6 other causes"));
+        assert_eq!(said.len(), 1);
+    }
+}
