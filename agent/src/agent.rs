@@ -65,6 +65,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         devices,
         backend_notes: reports.into_iter().filter_map(noted).collect(),
         sim: config.sim,
+        monitor: config.monitor,
         spool,
         workers,
     };

@@ -22,6 +22,8 @@ pub struct AgentConfig {
     pub sim: SimSpec,
     /// Backends whose devices are offered; every device found where there is none.
     pub backends: Option<Vec<Backend>>,
+    /// Whether sensors of devices may be read; where not, no plan's wish for them counts, and rows hold no telemetry.
+    pub monitor: bool,
     /// The `fleetcal` binary, started as `fleetcal worker` for each task.
     pub worker_program: PathBuf,
     /// Credentials for the coordinator.
@@ -38,6 +40,7 @@ impl fmt::Debug for AgentConfig {
             .field("rack", &self.rack)
             .field("sim", &self.sim)
             .field("backends", &self.backends)
+            .field("monitor", &self.monitor)
             .field("worker_program", &self.worker_program)
             .field("token", &self.token.as_ref().map(|_| "(hidden)"))
             .finish()

@@ -72,14 +72,35 @@ impl Identity {
         match fs::read_to_string(&path) {
             Ok(text) => Self::parse(&path, &text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let fresh =
-                    Self { agent_id: AgentId::new(format!("agent-{}", Uuid::now_v7())), node_seed: Uuid::new_v4() };
+                let fresh = Self::fresh();
                 fresh.publish(&path).map_err(|source| IdentityError::Unwritable { path: path.clone(), source })?;
                 let text = fs::read_to_string(&path);
                 Self::parse(&path, &text.map_err(|source| IdentityError::Unreadable { path: path.clone(), source })?)
             }
             Err(source) => Err(IdentityError::Unreadable { path, source }),
         }
+    }
+
+    /// Reads the identity of a data folder; where there is none, one that nobody keeps. Writes nothing.
+    ///
+    /// # Errors
+    /// [`IdentityError::Unreadable`], [`IdentityError::Malformed`].
+    pub fn load_or_make_up(data_folder: &Path) -> Result<Self, IdentityError> {
+        let path = data_folder.join(FILE_NAME);
+        match fs::read_to_string(&path) {
+            Ok(text) => Self::parse(&path, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::fresh()),
+            Err(source) => Err(IdentityError::Unreadable { path, source }),
+        }
+    }
+
+    /// Whether a data folder has an identity.
+    pub fn is_there(data_folder: &Path) -> bool {
+        data_folder.join(FILE_NAME).exists()
+    }
+
+    fn fresh() -> Self {
+        Self { agent_id: AgentId::new(format!("agent-{}", Uuid::now_v7())), node_seed: Uuid::new_v4() }
     }
 
     /// The agent's name towards the coordinator.
@@ -170,6 +191,9 @@ mod tests {
             .map(|entry| entry.expect("an entry").file_name())
             .collect();
         assert_eq!(names, [FILE_NAME], "nothing temporary may stay");
+        assert_eq!(Identity::load_or_make_up(&data).expect("it can be read"), first, "what is there counts");
+        let nowhere = folder.path().join("nowhere");
+        assert!(Identity::load_or_make_up(&nowhere).is_ok() && !nowhere.exists(), "looking leaves no trace");
         let other = Identity::load_or_create(&folder.path().join("other")).expect("it can be made");
         assert_ne!(first.agent_id(), other.agent_id());
         assert_ne!(first.sim_uuid(0), other.sim_uuid(0), "simulated devices belong to their data folder");

@@ -102,6 +102,8 @@ pub(crate) struct Setup {
     pub(crate) backend_notes: BTreeMap<String, String>,
     /// Settings of simulated devices.
     pub(crate) sim: SimSpec,
+    /// Whether sensors may be read.
+    pub(crate) monitor: bool,
     /// Where rows wait.
     pub(crate) spool: Spool,
     /// Where workers come from.

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{FalseyValueParser, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fleetcal_agent::device::sim::SimSpec;
+use fleetcal_core::plan::Selector;
 use fleetcal_model::device::Backend;
 
 /// Address that coordinators listen on and that everybody else calls, unless told otherwise.
@@ -16,7 +17,8 @@ pub(crate) const DEFAULT_PORT: &str = "127.0.0.1:7600";
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Example:\n  fleetcal calibrate --plan quick\n\nExit codes: 0 done, 1 internal fault, \
-                        2 usage, 3 plan, 4 no such device or run, or the plan cannot run on what is there,\n5 data folder, 6 network, 7 protocol version, \
+                        2 usage, 3 the plan is wrong, or asks for more than its limits or the devices' memory allow,\n4 no \
+                        such device or run, or it cannot be done now, 5 data folder, 6 network, 7 protocol version, \
                         8 not everything was measured or a result was wrong,\n9 standard output, 130 interrupted.")]
 pub(crate) struct Arguments {
     /// What to do.
@@ -95,6 +97,15 @@ pub(crate) struct NodeArguments {
     pub(crate) rack: Option<String>,
 }
 
+/// What an agent may do on its node.
+#[derive(Debug, Args)]
+pub(crate) struct AgentLimits {
+    /// Read no sensors of devices, whatever the plan says: rows then hold no clocks, power, temperatures or throttle
+    /// reasons. The plan and its digest stay as they are.
+    #[arg(long, env = "FLEETCAL_NO_MONITOR", value_parser = FalseyValueParser::new())]
+    pub(crate) no_monitor: bool,
+}
+
 /// How to reach a coordinator.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArguments {
@@ -124,7 +135,7 @@ pub(crate) struct CalibrateArguments {
     #[arg(long, default_value = "quick", value_name = "PLAN")]
     pub(crate) plan: String,
     /// Measure only devices that match: a class, vendor, backend or UUID, or `key=value`; may be given several times.
-    #[arg(long = "device", value_name = "SELECTOR")]
+    #[arg(long = "device", value_name = "SELECTOR", value_parser = parse_selector)]
     pub(crate) devices: Vec<String>,
     /// Go on with a run that was cut short.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "devices"])]
@@ -132,8 +143,14 @@ pub(crate) struct CalibrateArguments {
     /// Folder for rows, journal and constants.
     #[arg(long, default_value = "./fleetcal-data", value_name = "FOLDER", env = "FLEETCAL_DATA")]
     pub(crate) data: PathBuf,
+    /// End a task at the first solution that fails. Sets the plan's `exit_on_error`: what runs is the changed plan, with a
+    /// digest of its own.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) exit_on_error: bool,
     #[command(flatten)]
     pub(crate) node: NodeArguments,
+    #[command(flatten)]
+    pub(crate) limits: AgentLimits,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }
@@ -166,6 +183,8 @@ pub(crate) struct AgentArguments {
     pub(crate) data: PathBuf,
     #[command(flatten)]
     pub(crate) node: NodeArguments,
+    #[command(flatten)]
+    pub(crate) limits: AgentLimits,
 }
 
 /// `fleetcal run`.
@@ -178,8 +197,12 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "devices"])]
     pub(crate) resume: Option<String>,
     /// Measure only devices that match; may be given several times.
-    #[arg(long = "device", value_name = "SELECTOR")]
+    #[arg(long = "device", value_name = "SELECTOR", value_parser = parse_selector)]
     pub(crate) devices: Vec<String>,
+    /// End a task at the first solution that fails. Sets the plan's `exit_on_error`: what runs is the changed plan, with a
+    /// digest of its own.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) exit_on_error: bool,
     /// Print the run and return, without watching it.
     #[arg(long)]
     pub(crate) detach: bool,
@@ -292,6 +315,11 @@ pub(crate) struct PlanArguments {
     pub(crate) devices: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
+}
+
+/// A selector as it was written, if it is one.
+fn parse_selector(text: &str) -> Result<String, String> {
+    text.parse::<Selector>().map(|_| text.to_owned()).map_err(|problem| problem.to_string())
 }
 
 fn parse_backend(text: &str) -> Result<Backend, String> {

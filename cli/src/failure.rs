@@ -12,9 +12,9 @@ use fleetcal_proto::status::{ErrorKind, error_kind};
 pub(crate) enum Kind {
     /// A fault of fleetcal itself.
     Internal = 1,
-    /// The plan is wrong, or there is no such plan.
+    /// The plan is wrong, asks for more than its own limits or the devices allow, or there is none of that name.
     Plan = 3,
-    /// No such device, run or task.
+    /// No such device, run or task; or it cannot be done as things stand.
     NotFound = 4,
     /// The data folder cannot be used: unwritable, full, in use, not a folder.
     DataFolder = 5,

@@ -70,6 +70,37 @@ fn an_unknown_device_is_named_beside_those_there_are() {
     );
 }
 
+#[test]
+fn refusals_tell_what_is_wrong_with_the_request_from_what_is_not_there() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let sim = ["--backend", "sim", "--sim", "1", "--data", &folder];
+    refused(&[&["calibrate", "--device", "vendr=sim"][..], &sim].concat(), 2, &["vendr", "did you mean `vendor`?"]);
+    refused(&["run", "quick", "--device", "vendor=", "--wait", "0"], 2, &["vendor=", "FIELD=PATTERN"]);
+    let head = "name = \"t\"\n[[sweep]]\nfamily = \"stream\"\nelements = ";
+    for (text, words) in [
+        (format!("{head}\"2^20\"\n[limits]\ndevice_time = \"1ms\"\n"), ["limits.device_time", "rounds_max"]),
+        (format!("{head}\"2^48\"\n"), ["nothing is left to measure", "GiB"]),
+    ] {
+        let plan = plan_file(&data, &text);
+        refused(&[&["calibrate", "--plan", &plan][..], &sim].concat(), 3, &words);
+    }
+    let runs = std::fs::read_dir(data.path().join("rows")).map_or(0, Iterator::count);
+    assert_eq!(runs, 0, "a refused plan measured something");
+}
+
+#[test]
+fn looking_at_this_machine_writes_nothing() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().join("fleetcal-data");
+    let path = folder.display().to_string();
+    let shown = output(&["devices", "--local", "--backend", "sim", "--sim", "1", "--data", &path]);
+    let said = String::from_utf8_lossy(&shown.stderr);
+    assert!(shown.status.success(), "{said}");
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("SIM-") && said.contains("made up"), "{said}");
+    assert!(!folder.exists(), "looking made a folder");
+}
+
 /// The agent reads a worker's standard error for the reason of its end: there is no logger in between.
 #[test]
 fn a_worker_that_cannot_work_says_why_in_one_line() {

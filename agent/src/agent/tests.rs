@@ -9,6 +9,7 @@ fn config(data_folder: &Path) -> AgentConfig {
         rack: None,
         sim: SimSpec::default(),
         backends: None,
+        monitor: true,
         worker_program: "/bin/false".into(),
         token: Some("secret".into()),
     }

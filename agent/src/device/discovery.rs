@@ -15,9 +15,10 @@ use crate::worker::message::BackendReport;
 /// The devices of every backend, in the order cuda, hip, cpu, sim. A backend that fails says why in its note; the others
 /// go on.
 ///
-/// The identity of the data folder, which is made if there is none, gives simulated devices their UUIDs.
+/// The identity of the data folder gives simulated devices their UUIDs, and a processor whose machine has none. Where the
+/// folder has no identity yet, these UUIDs are made up for this look: nothing is written.
 pub fn discover(data_folder: &Path, sim: &SimSpec) -> Vec<BackendReport> {
-    let identity = Identity::load_or_create(data_folder).map_err(|error| error.to_string());
+    let identity = Identity::load_or_make_up(data_folder).map_err(|error| error.to_string());
     vec![
         report(Backend::Cuda, survived(|| said(cuda::discover()))),
         report(Backend::Hip, survived(|| said(hip::discover()))),
@@ -116,6 +117,7 @@ mod tests {
     fn simulated_devices_keep_their_uuids_from_one_discovery_to_the_next() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let spec: SimSpec = "2,model=S2".parse().expect("a specification");
+        Identity::load_or_create(folder.path()).expect("an agent has worked here");
         let first = discover(folder.path(), &spec).remove(3).devices;
         assert_eq!(first.len(), 2);
         assert_ne!(first[0].uuid, first[1].uuid);

@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::*;
 use crate::runner::script::{Script, ScriptedWorker};
 use crate::testing::{device, in_time, labels, lease, next, template, visit};
-use crate::worker::message::Event;
+use crate::worker::message::{Event, Request};
 use coordinator::{Coordinator, Seen};
 
 mod coordinator;
@@ -35,6 +35,11 @@ struct Agent {
 impl Agent {
     /// Starts a session towards an address, with these devices.
     fn start(address: impl std::fmt::Display, devices: &[&str]) -> Self {
+        Self::start_with(address, devices, true)
+    }
+
+    /// The same, with sensors allowed or not.
+    fn start_with(address: impl std::fmt::Display, devices: &[&str], monitor: bool) -> Self {
         let data = tempfile::tempdir().expect("a folder");
         let (script, workers) = Script::new();
         let coordinator = format!("http://{address}");
@@ -46,6 +51,7 @@ impl Agent {
             devices: devices.iter().map(|uuid| device(uuid)).collect(),
             backend_notes: BTreeMap::new(),
             sim: SimSpec::default(),
+            monitor,
             spool: Spool::open(data.path(), crate::spool::LIMIT_BYTES).expect("the spool opens"),
             workers: Arc::new(script),
         };
@@ -107,6 +113,21 @@ fn measure(worker: &ScriptedWorker, row: u64, rounds: u64) {
 fn close(worker: &ScriptedWorker, row: u64) {
     let template = Box::new(template(&lease("task-1"), &format!("s{row}")));
     worker.say(Event::RowClosed { row, template });
+}
+
+#[tokio::test]
+async fn sensors_that_are_off_on_the_node_are_off_whatever_the_plan_says() {
+    for allowed in [true, false] {
+        let mut coordinator = Coordinator::start().await;
+        let mut agent = Agent::start_with(coordinator.address, &["SIM-1"], allowed);
+        coordinator.accept().await;
+        coordinator.work_request().await;
+        coordinator.tell(grant("task-1", "SIM-1"));
+        let worker = agent.worker().await;
+        let Request::Measure { task, .. } = &worker.request else { panic!("not a task: {:?}", worker.request) };
+        let expected = MeasuringPolicy { monitor: allowed, ..MeasuringPolicy::default() };
+        assert_eq!(task.policy, expected, "the plan asks for sensors; nothing else of it may change");
+    }
 }
 
 #[tokio::test]

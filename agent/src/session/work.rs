@@ -2,6 +2,7 @@
 
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::id::DeviceId;
+use fleetcal_model::policy::MeasuringPolicy;
 use fleetcal_proto::convert::{Lease, LeasedTask};
 use fleetcal_proto::v1::{self, agent_message, coordinator_message};
 use tokio::time::{Duration, Instant};
@@ -95,7 +96,8 @@ impl Session {
             epoch: lease.epoch,
             devices: uuids.clone(),
             points,
-            policy,
+            // Off on this node is off: what it reads of its devices is its owner's matter, not a plan's.
+            policy: MeasuringPolicy { monitor: policy.monitor && self.setup.monitor, ..policy },
             seed,
             label,
             selected,

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use fleetcal_agent::AgentConfig;
 
-use crate::args::{AgentArguments, NodeArguments};
+use crate::args::{AgentArguments, AgentLimits, NodeArguments};
 use crate::failure::Failure;
 use crate::stop;
 
 pub(super) async fn run(arguments: AgentArguments) -> Result<ExitCode, Failure> {
     let stop = stop::on_signal()?;
-    let config = config(arguments.coordinator, arguments.data, &arguments.node)?;
+    let config = config(arguments.coordinator, arguments.data, &arguments.node, &arguments.limits)?;
     fleetcal_agent::run(config, stop).await?;
     Ok(ExitCode::SUCCESS)
 }
@@ -20,7 +20,12 @@ pub(super) async fn run(arguments: AgentArguments) -> Result<ExitCode, Failure> 
 ///
 /// # Errors
 /// The path of the running program cannot be told.
-pub(super) fn config(coordinator: String, data_folder: PathBuf, node: &NodeArguments) -> Result<AgentConfig, Failure> {
+pub(super) fn config(
+    coordinator: String,
+    data_folder: PathBuf,
+    node: &NodeArguments,
+    limits: &AgentLimits,
+) -> Result<AgentConfig, Failure> {
     Ok(AgentConfig {
         coordinator,
         data_folder,
@@ -28,6 +33,7 @@ pub(super) fn config(coordinator: String, data_folder: PathBuf, node: &NodeArgum
         rack: node.rack.clone(),
         sim: node.sim.clone(),
         backends: (!node.backends.is_empty()).then(|| node.backends.clone()),
+        monitor: !limits.no_monitor,
         worker_program: std::env::current_exe().map_err(Failure::internal)?,
         token: None,
     })

@@ -33,13 +33,17 @@ pub(super) async fn run(arguments: CalibrateArguments) -> Result<ExitCode, Failu
     // The plan is read first: a wrong one costs nobody a second.
     let submission = match arguments.resume.clone() {
         Some(run) => Submission { resume: Some(run), ..Submission::default() },
-        None => Submission { plan: plan::read(&arguments.plan)?, resume: None, selectors: arguments.devices.clone() },
+        None => Submission {
+            plan: plan::read(&arguments.plan, arguments.exit_on_error)?,
+            resume: None,
+            selectors: arguments.devices.clone(),
+        },
     };
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let coordinator = Coordinator::start(CoordinatorConfig::new(loopback, &arguments.data)).await?;
     let url = format!("http://{}", coordinator.address());
     let agent_stop = CancellationToken::new();
-    let agent_config = agent::config(url.clone(), arguments.data.join("agent"), &arguments.node)?;
+    let agent_config = agent::config(url.clone(), arguments.data.join("agent"), &arguments.node, &arguments.limits)?;
     let mut agent = tokio::spawn(fleetcal_agent::run(agent_config, agent_stop.clone()));
     let outcome = tokio::select! {
         outcome = measure(&url, submission, &arguments, &stop) => outcome,

@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use fleetcal_agent::identity::Identity;
+use fleetcal_agent::worker::message::BackendReport;
+use fleetcal_model::device::Backend;
 use fleetcal_proto::v1::DevicesRequest;
 
 use crate::args::{DevicesArguments, Output};
@@ -15,12 +18,17 @@ pub(super) async fn run(arguments: DevicesArguments) -> Result<ExitCode, Failure
 
 async fn local(arguments: &DevicesArguments) -> Result<ExitCode, Failure> {
     let program = std::env::current_exe().map_err(Failure::internal)?;
-    let reports = fleetcal_agent::discover(&program, &arguments.data.join("agent"), &arguments.node.sim).await?;
+    let folder = arguments.data.join("agent");
+    let reports = fleetcal_agent::discover(&program, &folder, &arguments.node.sim).await?;
     let wanted = &arguments.node.backends;
     let reports: Vec<_> = reports
         .into_iter()
         .filter(|report| wanted.is_empty() || wanted.iter().any(|backend| backend.name() == report.backend))
         .collect();
+    let made_up = |report: &BackendReport| report.backend == Backend::Sim.name() && !report.devices.is_empty();
+    if reports.iter().any(made_up) && !Identity::is_there(&folder) {
+        render::note("no agent has worked in this data folder: UUIDs of simulated devices are made up for this look");
+    }
     match arguments.output.output {
         Output::Table => render::local_devices(&reports),
         Output::Json => render::local_devices_json(&reports)?,

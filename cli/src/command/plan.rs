@@ -7,6 +7,8 @@ use fleetcal_core::plan::{FleetDevice, Plan, builtin, builtin_names, estimate_ta
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::id::{DeviceId, RunId};
 
+use toml_edit::{DocumentMut, Item, Table, TomlError};
+
 use crate::args::{PlanArguments, PlanCommand};
 use crate::failure::{Failure, Kind};
 use crate::render;
@@ -34,14 +36,27 @@ pub(super) fn run(command: PlanCommand) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The text of a plan: a file, or a built-in one of that name. A file wins where both exist.
+/// The text of a plan: a file, or a built-in one of that name. A file wins where both exist. With `exit_on_error` that key
+/// of it is set.
 ///
 /// # Errors
 /// Neither exists, the file cannot be read, or the plan is wrong: every error with its place.
-pub(super) fn read(name: &str) -> Result<String, Failure> {
+pub(super) fn read(name: &str, exit_on_error: bool) -> Result<String, Failure> {
     let text = text(name)?;
     parse_text(name, &text)?;
-    Ok(text)
+    if exit_on_error { with_exit_on_error(&text) } else { Ok(text) }
+}
+
+/// A plan's text with `measure.exit_on_error` set, and nothing else changed. It is the text that is changed, and not the
+/// run, so that one digest never stands for two ways to measure.
+fn with_exit_on_error(text: &str) -> Result<String, Failure> {
+    let mut document: DocumentMut = text.parse().map_err(|error: TomlError| Failure::internal(error))?;
+    let measure = document.entry("measure").or_insert(Item::Table(Table::new()));
+    let Some(measure) = measure.as_table_like_mut() else {
+        return Err(Failure::said(Kind::Internal, "the plan's `measure` is no table, and was taken for one"));
+    };
+    measure.insert("exit_on_error", toml_edit::value(true));
+    Ok(document.to_string())
 }
 
 fn parse(name: &str) -> Result<Plan, Failure> {
@@ -105,4 +120,34 @@ fn facts_of_file(path: &Path) -> Result<Vec<DeviceFacts>, Failure> {
         facts.extend(serde_json::from_value::<Vec<DeviceFacts>>(found).map_err(|error| wrong(error.to_string()))?);
     }
     Ok(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However the section was written, or not at all: the key is set, and all else means what it meant.
+    #[test]
+    fn a_plan_whose_error_is_to_end_the_task_is_changed_in_that_alone() {
+        let sweep = "[[sweep]]\nfamily = \"stream\" # why\nelements = \"2^20\"\n";
+        for section in [
+            "",
+            "[measure]\n",
+            "[measure]\nrounds = 3 # three\n",
+            "[measure]\nexit_on_error = false\n",
+            "measure = { rounds = 3 }\n",
+            "measure.rounds = 3\n",
+        ] {
+            let text = format!("name = \"a\"\n{section}{sweep}");
+            let changed =
+                with_exit_on_error(&text).unwrap_or_else(|failure| panic!("{section}: {}", failure.sentence()));
+            let (before, after) = (parse_text("p", &text).expect("a plan"), parse_text("p", &changed));
+            let after = after.unwrap_or_else(|failure| panic!("{changed}: {}", failure.sentence()));
+            assert!(after.measure.exit_on_error, "{changed}");
+            let mut expected = before.measure.clone();
+            expected.exit_on_error = true;
+            assert_eq!((after.measure, after.sweeps), (expected, before.sweeps), "{changed}");
+            assert!(changed.contains("# why"), "comments are a person's: {changed}");
+        }
+    }
 }

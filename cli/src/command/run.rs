@@ -16,7 +16,9 @@ use crate::stop;
 pub(super) async fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
     let output = arguments.output.output;
     let submission = match arguments.plan {
-        Some(plan) => Submission { plan: plan::read(&plan)?, resume: None, selectors: arguments.devices },
+        Some(plan) => {
+            Submission { plan: plan::read(&plan, arguments.exit_on_error)?, resume: None, selectors: arguments.devices }
+        }
         None => Submission { resume: arguments.resume, ..Submission::default() },
     };
     let mut control = client::connect(&arguments.client.coordinator, arguments.client.wait()).await?;
