@@ -21,6 +21,8 @@ pub fn assemble(template: Row, visits: &[Visit]) -> Result<Row, SealError> {
     if !visits.is_empty() && visits.iter().all(|visit| visit.round == SCREENING_ROUND) {
         row.identity.role = Role::Screening;
         row.timing.rounds_planned = 0;
+        // Screening visits are taken as they come, whatever load the plan names.
+        row.conditions.load = None;
     }
     note_plan(&mut row.timing, &visits);
     let enqueues_per_sample = row.timing.enqueues_per_sample;

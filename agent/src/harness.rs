@@ -28,6 +28,7 @@ pub mod clock;
 mod data;
 pub mod flush;
 pub mod listener;
+mod load;
 pub mod monitor;
 pub mod order;
 mod progress;
@@ -166,6 +167,7 @@ fn measure_family<D: Device>(
         Box::new(validator::ReferenceValidator::new(policy.validate_elements)),
         Box::new(batching::Batcher),
         Box::new(settle::Settler::default()),
+        Box::new(load::Loader::default()),
         Box::new(timer::Timer::default()),
         Box::new(selector::Selector::default()),
         // Last, so that its post hooks come first: everybody else judges samples that are marked.

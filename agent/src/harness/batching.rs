@@ -66,7 +66,7 @@ impl<D: Device> Listener<D> for Batcher {
 
 /// Probes until an interval is long enough.
 fn choose<D: Device>(bench: &mut Bench<'_, D>) -> Result<u64, HarnessError> {
-    let (visit_ns_max, samples_min) = (bench.setting.task.policy.visit_ns_max, bench.limits.samples_min);
+    let (visit_ns_max, samples_min) = (bench.visit_ns_max(), bench.limits.samples_min);
     let shortest_ns = shortest_interval_ns(&bench.record().template.timing).min(visit_ns_max / samples_min.max(1));
     let mut launches = 1;
     for _ in 0..PROBES_MAX {

@@ -1,6 +1,6 @@
 //! Time as the harness reads it: a parameter, so that limits can be tested without waiting.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A source of time.
 pub trait Clock {
@@ -9,6 +9,9 @@ pub trait Clock {
 
     /// Nanoseconds since 1970 UTC.
     fn utc_ns(&self) -> u64;
+
+    /// Waits for so many nanoseconds.
+    fn sleep(&self, ns: u64);
 }
 
 /// The clocks of the operating system.
@@ -32,5 +35,8 @@ impl Clock for SystemClock {
     fn utc_ns(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    }
+    fn sleep(&self, ns: u64) {
+        std::thread::sleep(Duration::from_nanos(ns));
     }
 }

@@ -88,6 +88,7 @@ impl<D: Device> Bench<'_, D> {
         if record.screening_ns.is_some() && record.rounds_done == 0 && record.verdict.is_sound() {
             template.identity.role = Role::Screening;
             template.timing.rounds_planned = 0;
+            template.conditions.load = None;
         }
         self.say(Event::RowClosed { row, template: Box::new(template) })
     }

@@ -74,7 +74,7 @@ fn plan_further_rounds<D: Device>(bench: &mut Bench<'_, D>) -> Result<(), Harnes
     let further: Vec<(u64, VisitCost)> =
         needs.iter().filter_map(|&(record, rounds)| Some((rounds - pilot, bench.records[record].cost?))).collect();
     let left_ns = policy.task_ns_max.saturating_sub(bench.since_ns(bench.started_ns));
-    let visit_ns = |cost: &VisitCost| cost.visit_ns(bench.limits.samples_max, policy.visit_ns_max);
+    let visit_ns = |cost: &VisitCost| cost.visit_ns(bench.limits.samples_max, bench.visit_ns_max());
     let affordable = pilot + rounds_within(&further, bench.round_ns, visit_ns, left_ns);
     let all = needs.len();
     let short = needs.iter().filter(|(_, rounds)| *rounds > affordable).count();
@@ -131,7 +131,7 @@ fn fit_to_time<D: Device>(bench: &mut Bench<'_, D>, ranked: &[Vec<usize>]) -> Re
     let forecast = Forecast {
         points: &points,
         round_ns: bench.round_ns,
-        visit_ns_max: bench.setting.task.policy.visit_ns_max,
+        visit_ns_max: bench.visit_ns_max(),
         rounds_done: bench.position.round,
     };
     let left_ns = bench.setting.task.policy.task_ns_max.saturating_sub(bench.since_ns(bench.started_ns));

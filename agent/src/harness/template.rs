@@ -75,6 +75,7 @@ impl RowSource<'_> {
         Conditions {
             neighbours: alone.then(|| ALONE.to_owned()),
             co_running_devices: alone.then_some(0),
+            load: self.setting.task.policy.load.map(|load| load.name().to_owned()),
             ..Conditions::default()
         }
     }

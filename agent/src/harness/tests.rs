@@ -5,6 +5,7 @@ mod batching;
 pub(crate) mod fake;
 mod hooks;
 mod limits;
+mod loads;
 mod outcomes;
 mod pilot;
 mod procedure;

@@ -34,7 +34,7 @@ impl Timer {
         StopRule {
             samples_min: bench.limits.samples_min,
             samples_max: bench.limits.samples_max,
-            visit_ns_max: policy.visit_ns_max,
+            visit_ns_max: bench.visit_ns_max(),
         }
     }
 

@@ -333,6 +333,9 @@ impl Clock for FakeClock {
     fn monotonic_ns(&self) -> u64 {
         self.0.get()
     }
+    fn sleep(&self, ns: u64) {
+        self.0.set(self.0.get() + ns);
+    }
     fn utc_ns(&self) -> u64 {
         1_800_000_000_000_000_000 + self.0.get()
     }

@@ -27,6 +27,13 @@ impl Said {
         rows.remove(0)
     }
 
+    /// The closed row of a point of so many elements; there must be one only.
+    pub(crate) fn row_of(&self, elements: u64) -> &Row {
+        let mut rows: Vec<_> = self.closed().into_values().filter(|row| row.work.elements == Some(elements)).collect();
+        assert_eq!(rows.len(), 1, "rows of {elements} elements");
+        rows.remove(0)
+    }
+
     /// Visits of a row.
     pub(crate) fn visits(&self, row: u64) -> Vec<&Visit> {
         let visit = |event| {
