@@ -66,7 +66,7 @@ const WORKER_START_NS: f64 = 2e9;
 /// Load before a round's first visit, where the plan asks for none, nanoseconds.
 const ROUND_LOAD_NS: f64 = 100e6;
 /// Least time of an interval where short kernels are batched, nanoseconds.
-const BATCH_NS: f64 = 200e3;
+const BATCH_NS: f64 = 100e3;
 /// A plan's page guards: each solution runs so many times with arrays at the border of mapped memory.
 const PAGE_RUNS: f64 = 2.0;
 

@@ -209,6 +209,22 @@ fn the_documented_plan_is_one_and_its_measuring_is_the_default() {
     }
 }
 
+/// The README shows a plan that is one, and names every key of `[measure]`.
+#[test]
+fn the_readme_shows_a_plan_and_names_every_key() {
+    let text = include_str!("../../../../README.md");
+    let (_, behind) = text.split_once("```toml\n").expect("there is an example");
+    let (example, rest) = behind.split_once("```").expect("it ends");
+    Plan::parse(example).expect("the README's plan is one");
+    let load = Some(Load::Burst);
+    for (key, _) in measure_keys(&MeasuringPolicy { load, ..MeasuringPolicy::default() }) {
+        assert!(
+            example.contains(&format!("{key} = ")) || rest.contains(&format!("`{key}`")),
+            "the README lacks `{key}`"
+        );
+    }
+}
+
 #[test]
 fn more_rounds_than_the_defaults_most_are_their_own_most() {
     let rounds = |lines: &str| {

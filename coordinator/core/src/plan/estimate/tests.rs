@@ -10,7 +10,7 @@ fn cost(change: impl FnOnce(&mut MeasuringPolicy)) -> TaskCost {
     let mut policy = MeasuringPolicy { settle_ns_max: 0, ..MeasuringPolicy::default() };
     change(&mut policy);
     let text =
-        "name = \"a\"\n[[sweep]]\nfamily = \"stream\"\nkernels = \"copy\"\ndtypes = \"f32\"\nelements = \"2^26\"\n";
+        "name = \"a\"\n[[sweep]]\nfamily = \"stream\"\nkernels = \"copy\"\ndtypes = \"f32\"\nelements = \"2^20\"\n";
     let mut plan = Plan::parse(text).expect("a plan");
     plan.measure = policy;
     let planned = tasks(&plan, &RunId::new("r"), &[sample_device("gpu-1", "a")]);
@@ -67,7 +67,7 @@ fn short_kernels_take_a_batch_where_they_may() {
     assert!(cold.expected_ns > never.expected_ns, "a flush takes its time: {cold:?} {never:?}");
     assert!(
         auto.expected_ns > never.expected_ns,
-        "a copy of 2^26 elements is shorter than a batch: {auto:?} {never:?}"
+        "a copy of 2^20 elements is shorter than a batch: {auto:?} {never:?}"
     );
 }
 
