@@ -19,6 +19,7 @@ use crate::statistics::Interval;
 use crate::units::Unit;
 use crate::vocabulary;
 
+mod held_out;
 mod select;
 
 #[cfg(feature = "serde")]
@@ -26,6 +27,7 @@ mod json;
 #[cfg(test)]
 mod tests;
 
+pub use held_out::{ExcludedRow, HeldOut};
 #[cfg(feature = "serde")]
 pub use json::DocumentError;
 pub use select::{Missing, Wanted};
@@ -86,6 +88,9 @@ pub struct Body {
     pub schema_version: u64,
     /// [`MODEL_VERSION`].
     pub model_version: u64,
+    /// [`SCORE_VERSION`]; none in a document older than the score.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub score_version: Option<u64>,
     /// The class.
     pub class_id: ClassId,
     /// Its short name, for people.
@@ -98,6 +103,10 @@ pub struct Body {
     pub origin: Origin,
     /// The constants.
     pub constants: Vec<Constant>,
+    /// How far off they are for points that they were not fitted to, under each condition that such points were measured
+    /// under; empty where there are none.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub held_out: Vec<HeldOut>,
     /// Rows measured for these constants that did not feed them, by identity.
     pub rejected_rows: Vec<RejectedRow>,
     /// Rows of the class and origin, of every role.
@@ -221,15 +230,17 @@ impl Body {
         let device = &rows.first()?.device;
         let BandwidthFit { floors, asymptotes, rejected } = bandwidth::fit(pool, options);
         let constants = floors.iter().map(Constant::of_floor).chain(asymptotes.iter().flat_map(Constant::of_asymptote));
-        Some(Self {
+        let mut body = Self {
             schema_version: DOCUMENT_SCHEMA_VERSION,
             model_version: MODEL_VERSION,
+            score_version: Some(SCORE_VERSION),
             class_id: pool.class_id().clone(),
             class_slug: device.class_slug.clone(),
             class_key: device.class_key(),
             fit_options: *options,
             origin: pool.origin(),
             constants: constants.collect(),
+            held_out: Vec::new(),
             rejected_rows: rejected.into_iter().map(RejectedRow::from).collect(),
             rows_total: rows.len() as u64,
             rows_cut_short: rows.iter().filter(|row| cut_short(row)).count() as u64,
@@ -237,7 +248,9 @@ impl Body {
             plan_digests: rows.iter().map(|row| row.identity.plan_digest.clone()).collect(),
             run_ids: rows.iter().map(|row| row.identity.run_id.clone()).collect(),
             agent_versions: rows.iter().map(|row| row.identity.agent_version.clone()).collect(),
-        })
+        };
+        body.held_out = HeldOut::of(pool, &body);
+        Some(body)
     }
 
     /// The constant of that name whose condition is exactly `condition`.

@@ -36,7 +36,8 @@ mod rows;
 mod tests;
 
 pub use rank::{POINTS_MIN, RankCorrelation, Regret, Side, correlate};
-pub use rows::{Excluded, Exclusion, NotHeldOut, points};
+pub(crate) use rows::fitted_shapes;
+pub use rows::{Excluded, Exclusion, HeldOutRows, NotHeldOut, Predicted};
 
 /// One measurement and its prediction.
 #[derive(Debug, Clone, PartialEq)]

@@ -168,7 +168,8 @@ impl Machine {
         }
     }
 
-    fn of(body: &Body, request: &Request) -> Self {
+    /// Takes from a document of the right class and origin what holds under the request's condition.
+    pub(crate) fn of(body: &Body, request: &Request) -> Self {
         let wanted = &request.condition;
         let value = |name: &str, unit: Unit| body.select(name, wanted)?.usable(unit);
         let bandwidths = [MEMORY_BANDWIDTH, MEMORY_BANDWIDTH_ASYMPTOTE];

@@ -1,4 +1,4 @@
-//! The ranking score: a price of a kernel by which variants are ordered, and beside it the [bound](bound).
+//! The ranking score: a price of a kernel by which variants are ordered, and beside it the [bound].
 //!
 //! Version 1 is defined by these legs.
 //!

@@ -76,6 +76,10 @@ impl RowSpec {
         Self { device: device.to_owned(), ..self }
     }
 
+    pub(crate) fn task(self, task: &str) -> Self {
+        Self { task: task.to_owned(), ..self }
+    }
+
     pub(crate) fn solution(self, solution: &'static str) -> Self {
         Self { solution, ..self }
     }

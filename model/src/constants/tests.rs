@@ -2,6 +2,7 @@ use crate::row::Role;
 use proptest::prelude::*;
 
 use super::*;
+use crate::held_out::{Errors, Predicted};
 use crate::testing::{Random, RowSpec};
 
 fn envelope() -> Envelope {
@@ -93,6 +94,27 @@ fn options_change_the_fit_and_stand_in_the_body() {
     let body = Document::fit(&rows, &options, &envelope()).remove(0).body;
     let reason = body.constant(MEMORY_BANDWIDTH_ASYMPTOTE, &condition).unwrap().reason.clone();
     assert!(reason.is_some_and(|reason| reason.starts_with("4 sizes") && reason.ends_with("there are 3")));
+}
+
+#[test]
+fn held_out_rows_are_predicted_and_change_no_constant() {
+    let fitted = run(1);
+    let mut rows = fitted.clone();
+    // 2^29 elements of triad are no shape of the run; 2^28 are.
+    for elements in [1 << 29, 1 << 30, 1 << 31, 1 << 28] {
+        let mut row = RowSpec::modelled("triad", elements, 60_000.0, 4.4e12).task("held-out").row();
+        (row.identity.role, row.counts.bytes_requested) = (Role::HeldOut, row.counts.bytes_read);
+        rows.push(row);
+    }
+    let (alone, body) = (only_document(&fitted).body, only_document(&rows).body);
+    assert_eq!((alone.held_out.len(), &body.constants), (0, &alone.constants));
+    let [held_out] = body.held_out.as_slice() else { panic!("{:?}", body.held_out) };
+    assert_eq!((held_out.predicted, held_out.condition.len()), (Predicted::ScoreWithoutLaunch, 0));
+    let Errors::Known { points: 3, worst, .. } = held_out.evaluation.overall.errors else { panic!("{held_out:?}") };
+    // The floor is the rate at 2^28, whose launch is 8% of its time; where it weighs nothing, that is the error.
+    assert!(worst > 0.03 && worst < 0.1, "{held_out:?}");
+    let details: Vec<&str> = held_out.excluded.iter().map(|row| row.detail.as_str()).collect();
+    assert_eq!(details, ["rows of its shape, stream/triad/f32/elements=268435456, were fitted"]);
 }
 
 #[test]

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use super::Point;
 use crate::fit::pool::Pool;
 use crate::id::{ClassId, RowId};
-use crate::machine::Machine;
+use crate::machine::{Machine, Request};
 use crate::point::Sweep;
 use crate::row::{Origin, Role, Row, Status};
 use crate::score::{Kernel, NotPriced};
 use crate::units::Seconds;
+use crate::vocabulary;
 
 /// Why the rows of a pool are no test of a machine's constants.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +62,27 @@ pub enum Exclusion {
     NotPriced(#[from] NotPriced),
 }
 
+vocabulary! {
+    /// What is compared with measured times.
+    Predicted, "prediction" {
+        /// The score and the launch.
+        Time => "time",
+        /// The score alone, because the constants have no launch latency: short kernels are predicted too fast.
+        ScoreWithoutLaunch => "score_without_launch",
+    }
+}
+
+/// Held-out rows as points.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldOutRows {
+    /// What the points' predictions are.
+    pub predicted: Predicted,
+    /// Rows with a prediction.
+    pub points: Vec<Point>,
+    /// Rows without one.
+    pub excluded: Vec<Excluded>,
+}
+
 /// A held-out row that is no point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Excluded {
@@ -70,29 +92,49 @@ pub struct Excluded {
     pub reason: Exclusion,
 }
 
-/// The pool's held-out rows with their predictions, and those that are none. Rows of other roles are passed over.
-///
-/// # Errors
-/// [`NotHeldOut`], where pool and machine are of different classes or origins.
-pub fn points(pool: &Pool<'_>, machine: &Machine) -> Result<(Vec<Point>, Vec<Excluded>), NotHeldOut> {
-    let (class_id, origin) = (&machine.request.class_id, machine.request.origin);
-    if pool.class_id() != class_id || pool.origin() != origin {
-        let (found, found_origin) = (pool.class_id().clone(), pool.origin());
-        return Err(NotHeldOut::OtherClass { class_id: class_id.clone(), origin, found, found_origin });
-    }
-    let fitted: BTreeSet<String> =
-        pool.rows().iter().filter(|row| row.feeds_fits()).filter_map(|row| Some(Labels::of(row).ok()?.shape)).collect();
-    let (mut points, mut excluded) = (Vec::new(), Vec::new());
-    for row in pool.rows().iter().filter(|row| row.identity.role == Role::HeldOut) {
-        match point(row, machine, &fitted) {
-            Ok(point) => points.push(point),
-            Err(reason) => excluded.push(Excluded { row_id: row.identity.row_id.clone(), reason }),
+impl HeldOutRows {
+    /// The pool's held-out rows. Rows of other roles are passed over.
+    ///
+    /// # Errors
+    /// [`NotHeldOut`], where pool and machine are of different classes or origins.
+    pub fn of(pool: &Pool<'_>, machine: &Machine) -> Result<Self, NotHeldOut> {
+        let Request { class_id, origin, .. } = &machine.request;
+        if pool.class_id() != class_id || pool.origin() != *origin {
+            let (found, found_origin) = (pool.class_id().clone(), pool.origin());
+            return Err(NotHeldOut::OtherClass { class_id: class_id.clone(), origin: *origin, found, found_origin });
         }
+        let held_out = pool.rows().iter().copied().filter(|row| row.identity.role == Role::HeldOut);
+        Ok(Self::predict(held_out, &fitted_shapes(pool), machine))
     }
-    Ok((points, excluded))
+
+    /// Predicts `rows`, but for those of a shape that was fitted.
+    pub(crate) fn predict<'a>(
+        rows: impl IntoIterator<Item = &'a Row>,
+        fitted: &BTreeSet<String>,
+        machine: &Machine,
+    ) -> Self {
+        let predicted = match machine.launch_latency {
+            Ok(_) => Predicted::Time,
+            Err(_) => Predicted::ScoreWithoutLaunch,
+        };
+        let mut held_out = Self { predicted, points: Vec::new(), excluded: Vec::new() };
+        for row in rows {
+            match point(row, machine, fitted, predicted) {
+                Ok(point) => held_out.points.push(point),
+                Err(reason) => held_out.excluded.push(Excluded { row_id: row.identity.row_id.clone(), reason }),
+            }
+        }
+        held_out
+    }
 }
 
-fn point(row: &Row, machine: &Machine, fitted: &BTreeSet<String>) -> Result<Point, Exclusion> {
+/// The shapes of the rows that feed fits.
+pub(crate) fn fitted_shapes(pool: &Pool<'_>) -> BTreeSet<String> {
+    let fitted = pool.rows().iter().filter(|row| row.feeds_fits());
+    fitted.filter_map(|row| Some(Labels::of(row).ok()?.shape)).collect()
+}
+
+fn point(row: &Row, machine: &Machine, fitted: &BTreeSet<String>, predicted: Predicted) -> Result<Point, Exclusion> {
     if !matches!(row.outcome.status, Status::Passed | Status::NoCheck) {
         return Err(Exclusion::NotPassed(row.outcome.status));
     }
@@ -110,7 +152,11 @@ fn point(row: &Row, machine: &Machine, fitted: &BTreeSet<String>) -> Result<Poin
     if fitted.contains(&shape) {
         return Err(Exclusion::ShapeFitted { shape });
     }
-    let predicted = machine.score(&Kernel::of_row(row)).time()?;
+    let score = machine.score(&Kernel::of_row(row));
+    let predicted = match predicted {
+        Predicted::Time => score.time()?,
+        Predicted::ScoreWithoutLaunch => score.seconds()?,
+    };
     Ok(Point { shape, problem, candidate, predicted, measured: Seconds::from_ns(estimate_ns) })
 }
 

@@ -157,7 +157,9 @@ fn held_out_rows_are_predicted_from_their_own_counts() {
     rows.extend([wrong, busy, unpriced, untimed, nameless, held_out("copy", 1 << 21, 20.0)]);
 
     let pool = Pool::new(&rows).expect("one class");
-    let (found, excluded) = points(&pool, &machine(&rows[0])).expect("the class of the machine");
+    let HeldOutRows { predicted, points: found, excluded } =
+        HeldOutRows::of(&pool, &machine(&rows[0])).expect("the class of the machine");
+    assert_eq!(predicted, Predicted::Time);
     let [only] = found.as_slice() else { panic!("{found:?}") };
     assert!((only.predicted.0 / only.measured.0 - 1.0).abs() < 1e-9, "{only:?}");
     assert_eq!((only.shape.as_str(), only.problem.as_str()), ("stream/copy/f32/elements=1048576", only.shape.as_str()));
@@ -185,7 +187,9 @@ fn contractions_of_one_size_are_one_problem_and_other_rows_test_nothing() {
         row.identity.row_id = row.work.kernel.as_str().into();
     }
     let pool = Pool::new(&rows).expect("one class");
-    let (found, excluded) = points(&pool, &machine(&rows[0])).expect("the class of the machine");
+    let HeldOutRows { predicted, points: found, excluded } =
+        HeldOutRows::of(&pool, &machine(&rows[0])).expect("the class of the machine");
+    assert_eq!(predicted, Predicted::Time);
     assert!(excluded.is_empty(), "{excluded:?}");
     let labels: Vec<_> = found.iter().map(|point| (point.shape.as_str(), point.problem.as_str())).collect();
     assert_eq!(labels, [("issue/f32/m=512/n=1024", "issue/f32/k=256/m=512/n=1024"); 2]);
@@ -193,10 +197,10 @@ fn contractions_of_one_size_are_one_problem_and_other_rows_test_nothing() {
 
     let mut other = machine(&rows[0]);
     other.request.class_id = ClassId::new("other");
-    assert!(matches!(points(&pool, &other), Err(NotHeldOut::OtherClass { .. })));
+    assert!(matches!(HeldOutRows::of(&pool, &other), Err(NotHeldOut::OtherClass { .. })));
     let simulated = machine(&rows[0]);
     let simulated = Machine { request: simulated.request.clone().origin(Origin::Simulated), ..simulated };
-    assert!(points(&pool, &simulated).is_err(), "measured rows do not test simulated constants");
+    assert!(HeldOutRows::of(&pool, &simulated).is_err(), "measured rows do not test simulated constants");
 }
 
 #[cfg(feature = "serde")]
