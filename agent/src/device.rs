@@ -14,7 +14,7 @@ pub mod cpu;
 pub mod cuda;
 pub mod discovery;
 pub mod hip;
-mod library;
+pub(crate) mod library;
 pub mod sim;
 
 /// What went wrong with a device. The kind decides what happens next: see each variant.

@@ -13,8 +13,11 @@ use std::time::Duration;
 
 use fleetcal_model::throttle::ThrottleReasons;
 
+pub mod host;
 pub mod monitor;
+pub mod nvml;
 pub mod processors;
+pub mod rocm_smi;
 pub mod window;
 
 pub use monitor::{Monitor, Schedule};

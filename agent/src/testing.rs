@@ -30,6 +30,27 @@ pub(crate) fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     root
 }
 
+/// A shared library made from C, in a folder of its own. `None` where there is no C compiler, which is then said.
+pub(crate) fn c_library(name: &str, source: &str) -> Option<(tempfile::TempDir, std::path::PathBuf)> {
+    let folder = tree(&[("library.c", source)]);
+    let path = folder.path().join(format!("lib{name}.so"));
+    let compiler = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-w", "-o"])
+        .args([&path, &folder.path().join("library.c")])
+        .output();
+    let made = match compiler {
+        Ok(made) => made,
+        Err(error) => {
+            let required = std::env::var("FLEETCAL_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|tool| tool == "cc"), "FLEETCAL_REQUIRE names cc: {error}");
+            println!("skipped: no C compiler for a stand-in of {name}: {error}");
+            return None;
+        }
+    };
+    assert!(made.status.success(), "{name}: {}", String::from_utf8_lossy(&made.stderr));
+    Some((folder, path))
+}
+
 /// The next thing on a channel.
 pub(crate) async fn next<T>(what: &str, receiver: &mut mpsc::UnboundedReceiver<T>) -> T {
     let next = tokio::time::timeout(PATIENCE, receiver.recv()).await;

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 /// # Errors
 /// The loader's words, such as `libcuda.so.1: cannot open shared object file: No such file or directory`.
 #[allow(unsafe_code)]
-pub(super) fn open(name: impl AsRef<OsStr>) -> Result<libloading::Library, String> {
+pub(crate) fn open(name: impl AsRef<OsStr>) -> Result<libloading::Library, String> {
     // SAFETY: loading a driver or compiler of NVIDIA or AMD runs its own initialisers and nothing else.
     unsafe { libloading::Library::new(name.as_ref()) }.map_err(|error| {
         // The error's own text says only what failed; its source says why.
