@@ -19,6 +19,8 @@ use self::pool::Pool;
 use self::stream::{Instructions, Kernel};
 use self::work::{Program, Task};
 use super::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series};
+use crate::telemetry::host::HostSensor;
+use crate::telemetry::{Processors, Sensor};
 
 mod cgroup;
 mod facts;
@@ -58,6 +60,8 @@ pub struct CpuDevice {
     /// `/`, but in tests.
     root: PathBuf,
     pool: Pool,
+    /// The processors that its threads are pinned to.
+    cores: Vec<usize>,
     instructions: Instructions,
     opened: Instant,
     promised: Promised,
@@ -108,6 +112,7 @@ impl CpuDevice {
             facts: facts.clone(),
             root: root.to_owned(),
             pool: Pool::new(&cores)?,
+            cores,
             instructions: Instructions::detect(),
             opened: Instant::now(),
             promised: Promised::default(),
@@ -186,6 +191,18 @@ impl Device for CpuDevice {
 
     fn clock_source(&self) -> &'static str {
         "clock_monotonic"
+    }
+
+    fn opened_at(&self) -> Option<Instant> {
+        Some(self.opened)
+    }
+
+    fn sensor(&self) -> Result<Box<dyn Sensor>, String> {
+        Ok(Box::new(HostSensor::open(&Processors { root: self.root.clone(), numbers: self.cores.clone() })?))
+    }
+
+    fn processors(&self) -> Option<Processors> {
+        Some(Processors { root: self.root.clone(), numbers: self.cores.clone() })
     }
 
     fn instrument(&mut self) -> Result<Instrument, DeviceError> {

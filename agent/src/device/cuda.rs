@@ -5,6 +5,7 @@
 //! rather than `cudarc`'s slices, so nothing of its event tracking can enter an interval.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
 use fleetcal_kernels::data::{Formula, InputData};
@@ -20,6 +21,8 @@ use self::program::Programs;
 use self::support_kernels::SupportKernels;
 use self::timing::{Intervals, Timer};
 use super::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series};
+use crate::telemetry::Sensor;
+use crate::telemetry::nvml::NvmlSensor;
 
 mod driver;
 mod facts;
@@ -186,6 +189,16 @@ impl Device for CudaDevice {
 
     fn clock_source(&self) -> &'static str {
         "cuda_event"
+    }
+
+    fn opened_at(&self) -> Option<Instant> {
+        Some(self.timer.opened())
+    }
+
+    fn sensor(&self) -> Result<Box<dyn Sensor>, String> {
+        let pci_bdf = self.facts.pci_bdf.as_deref().ok_or("the driver gives no PCI address")?;
+        let whole = self.facts.partition_mode.as_deref().is_none_or(|mode| mode == "none");
+        Ok(Box::new(NvmlSensor::open(pci_bdf, whole)?))
     }
 
     fn instrument(&mut self) -> Result<Instrument, DeviceError> {

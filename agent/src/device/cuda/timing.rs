@@ -49,6 +49,11 @@ impl Timer {
         Ok(Self { pairs, opened: Instant::now() })
     }
 
+    /// The moment that starts of samples count from.
+    pub(super) fn opened(&self) -> Instant {
+        self.opened
+    }
+
     /// Times a series.
     pub(super) fn time(&self, stream: &CudaStream, series: &Intervals<'_>) -> Result<Vec<RawSample>, DeviceError> {
         let mut samples = Vec::new();
