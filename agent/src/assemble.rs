@@ -53,7 +53,10 @@ fn judge_throttling(row: &mut Row) {
         return;
     }
     let mut throttling = Throttling::default();
-    row.timing.samples.iter().for_each(|sample| throttling.add(sample));
+    // Where rounds measured the row, the one that only screened it has no say.
+    let only_screened = row.timing.samples.iter().all(|sample| sample.round == SCREENING_ROUND);
+    let judged = row.timing.samples.iter().filter(|sample| only_screened || sample.round != SCREENING_ROUND);
+    judged.for_each(|sample| throttling.add(sample));
     if let Some(reason) = throttling.verdict() {
         row.outcome.status = Status::Throttled;
         row.outcome.reason = Some(reason);

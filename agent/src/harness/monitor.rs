@@ -2,11 +2,13 @@
 //!
 //! Asks the monitor before each batch and after each visit, never inside a timed interval. Samples taken under a reason
 //! that discards them are marked, and so are those of a visit during which others had the host's processors; a row that
-//! is left with too little becomes Throttled or Contended when it closes. With `monitor = false` nothing is started,
+//! is left with too little becomes Throttled or Contended when it closes. The screening round discards nothing: it ranks
+//! solutions, whose rows are judged by the rounds that measure them, or by it where there are none. With `monitor = false` nothing is started,
 //! and rows say nothing.
 
 use std::time::{Duration, Instant};
 
+use fleetcal_model::row::Sample;
 use fleetcal_model::throttle::ThrottleReasons;
 
 use super::HarnessError;
@@ -103,6 +105,7 @@ impl HardwareMonitor {
     /// Marks the samples of the visit in hand by the readings that overlap their batch, which are returned, each once.
     fn mark<D: Device>(&self, bench: &mut Bench<'_, D>) -> Vec<Reading> {
         let Some(monitor) = &self.monitor else { return Vec::new() };
+        let discards = !bench.is_screening();
         let opened = bench.device.opened_at();
         let mut seen: Vec<Instant> = Vec::new();
         let mut readings = Vec::new();
@@ -117,7 +120,7 @@ impl HardwareMonitor {
             for sample in bench.visit.samples.get_mut(batch.samples.clone()).unwrap_or_default() {
                 let start = opened.map_or(batch.start, |opened| opened + Duration::from_nanos(sample.start_ns));
                 let end = opened.map_or(batch.end, |_| start + Duration::from_nanos(sample.ns));
-                mark_sample(sample, &window, start, end);
+                mark_sample(sample, &window, (start, end), discards);
             }
         }
         readings
@@ -130,13 +133,13 @@ impl HardwareMonitor {
     }
 }
 
-/// Marks one sample by the readings that speak for it.
-fn mark_sample(sample: &mut fleetcal_model::row::Sample, window: &Window, start: Instant, end: Instant) {
+/// Marks one sample by the readings that speak for it, and discards it where it may.
+fn mark_sample(sample: &mut Sample, window: &Window, (start, end): (Instant, Instant), discards: bool) {
     let about = window.about(start, end);
     sample.clock_khz = about.iter().find_map(|reading| reading.core_clock_khz);
     let reasons = about.iter().filter_map(|reading| reading.throttle).reduce(ThrottleReasons::union);
     sample.throttle_bits = reasons.map(ThrottleReasons::bits);
-    sample.accepted &= !reasons.is_some_and(ThrottleReasons::discards);
+    sample.accepted &= !(discards && reasons.is_some_and(ThrottleReasons::discards));
 }
 
 impl<D: Device> Listener<D> for HardwareMonitor {
@@ -199,7 +202,8 @@ impl<D: Device> Listener<D> for HardwareMonitor {
         let readings = self.mark(bench);
         let on_host = bench.device.processors().is_some();
         let crowded = on_host && spent.is_some_and(|spent| spent.lost_share() > LOST_SHARE_MAX);
-        if crowded {
+        let screening = bench.is_screening();
+        if crowded && !screening {
             bench.visit.samples.iter_mut().for_each(|sample| sample.accepted = false);
         }
         let latest = self.latest();
@@ -216,7 +220,7 @@ impl<D: Device> Listener<D> for HardwareMonitor {
             crowded,
         };
         let samples = std::mem::take(&mut bench.visit.samples);
-        bench.record().watch.add(seen, &samples);
+        bench.record().watch.add(seen, &samples, screening);
         bench.visit.samples = samples;
         Ok(())
     }

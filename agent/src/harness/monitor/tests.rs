@@ -120,6 +120,19 @@ fn a_few_discarded_samples_cost_no_row_and_a_power_cap_discards_none() {
 }
 
 #[test]
+fn a_hot_screening_round_ranks_and_takes_no_solution_out() {
+    // One reading before all, then one a batch: four solutions, one batch each, are screened while it is hot.
+    let mut device = with_sensor(|number| if number <= 4 { hot(reading(900)) } else { reading(1000) });
+    let (outcome, said) = device.measure(&task(vec![point(64, 4)]));
+    outcome.expect("conditions are no error");
+    let (_, best) = said.row("s0");
+    assert_eq!(best.outcome.status, Status::Passed, "{:?}", best.outcome.reason);
+    assert_eq!(best.conditions.core_clock_khz, Some(1000), "conditions are those of the rounds that measured it");
+    let (_, screened) = said.row("s3");
+    assert_eq!(screened.outcome.status, Status::Throttled, "it has no other round to be judged by");
+}
+
+#[test]
 fn a_row_cut_short_is_judged_by_its_samples() {
     let said = measured(with_sensor(|_| hot(reading(900))));
     let (index, _) = said.row("s0");

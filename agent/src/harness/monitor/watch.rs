@@ -79,11 +79,18 @@ pub struct Watch {
     spent_uncrowded: Spent,
     lost_share_most: f64,
     host_load: Option<f64>,
+    /// Whether all of it is of the screening round.
+    screened: bool,
 }
 
 impl Watch {
-    /// Adds a visit and its samples, as they were marked.
-    pub fn add(&mut self, seen: VisitSeen, samples: &[Sample]) {
+    /// Adds a visit and its samples, as they were marked. The first visit that measures puts those that screened away:
+    /// the row's numbers come from later on.
+    pub fn add(&mut self, seen: VisitSeen, samples: &[Sample], screening: bool) {
+        if self.screened && !screening {
+            *self = Self::default();
+        }
+        self.screened = screening;
         self.visits += 1;
         self.source = self.source.or(seen.source);
         samples.iter().for_each(|sample| self.throttling.add(sample));
