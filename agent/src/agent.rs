@@ -66,6 +66,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         backend_notes: reports.into_iter().filter_map(noted).collect(),
         sim: config.sim,
         monitor: config.monitor,
+        deadlines: config.deadlines,
         spool,
         workers,
     };

@@ -5,7 +5,11 @@ use fleetcal_model::row::{Role, Row, Status, Timing};
 use fleetcal_model::throttle::Throttling;
 
 use crate::harness::bench::SCREENING_ROUND;
-use crate::worker::message::Visit;
+use crate::harness::template::ALONE;
+use crate::worker::message::{CoRunning, Visit};
+
+/// The condition of a row during whose every visit all other devices of the node were measured.
+const NODE_FULL: &str = "node_full";
 
 /// Puts visits into a row: rounds, samples, estimate, interval, start, end, rounds done; then seals it.
 ///
@@ -41,6 +45,7 @@ pub fn assemble(template: Row, visits: &[Visit]) -> Result<Row, SealError> {
     let role = row.identity.role;
     finish(&mut row.timing, role);
     judge_throttling(&mut row);
+    note_neighbours(&mut row, &visits);
     row.outcome.started_utc_ns = visits.iter().map(|visit| visit.started_utc_ns).min().unwrap_or(0);
     row.outcome.ended_utc_ns = visits.iter().map(|visit| visit.ended_utc_ns).max().unwrap_or(0);
     seal(&mut row)?;
@@ -72,6 +77,18 @@ fn note_plan(timing: &mut Timing, visits: &[&Visit]) {
     } else if timing.pilot_rounds.is_none() {
         timing.rounds_planned = timing.rounds_planned.min(last.plan.rounds);
     }
+}
+
+/// What the agent saw of other devices during the visits. The template says `alone` where the coordinator saw to it that
+/// no other device of the node is measured; where one was all the same, nobody was alone.
+fn note_neighbours(row: &mut Row, visits: &[&Visit]) {
+    let seen: Vec<CoRunning> = visits.iter().filter_map(|visit| visit.co_running).collect();
+    let Some(fewest) = seen.iter().map(|seen| seen.fewest).min() else { return };
+    row.conditions.co_running_devices = Some(fewest);
+    let alone = row.conditions.neighbours.as_deref() == Some(ALONE) && seen.iter().all(|seen| seen.most == 0);
+    let node_full = seen.iter().all(|seen| seen.others > 0 && seen.fewest >= seen.others);
+    let condition = if alone { Some(ALONE) } else { node_full.then_some(NODE_FULL) };
+    row.conditions.neighbours = condition.map(str::to_owned);
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use fleetcal_model::device::Backend;
 
 use crate::device::sim::SimSpec;
+use crate::runner::deadlines::Deadlines;
 
 /// Settings of an agent. Where they come from (flags, environment, a file) is the caller's matter.
 #[derive(Clone)]
@@ -26,6 +27,8 @@ pub struct AgentConfig {
     pub monitor: bool,
     /// The `fleetcal` binary, started as `fleetcal worker` for each task.
     pub worker_program: PathBuf,
+    /// How long workers may be silent.
+    pub deadlines: Deadlines,
     /// Credentials for the coordinator.
     pub token: Option<String>,
 }
@@ -42,6 +45,7 @@ impl fmt::Debug for AgentConfig {
             .field("backends", &self.backends)
             .field("monitor", &self.monitor)
             .field("worker_program", &self.worker_program)
+            .field("deadlines", &self.deadlines)
             .field("token", &self.token.as_ref().map(|_| "(hidden)"))
             .finish()
     }

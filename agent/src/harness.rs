@@ -19,6 +19,7 @@ use crate::device::{Device, DeviceError};
 use crate::task::TaskSpec;
 use crate::worker::lock::LockError;
 use crate::worker::message::{Event, RowLabels};
+use crate::worker::resume::Resume;
 
 pub mod arena;
 mod batching;
@@ -34,6 +35,7 @@ pub mod order;
 mod progress;
 pub mod record;
 mod reporter;
+mod resume;
 mod rounds;
 mod selector;
 mod set_up;
@@ -131,6 +133,8 @@ pub struct Setting<'a> {
     pub task: &'a TaskSpec,
     /// What its rows say of the agent and its node.
     pub labels: &'a RowLabels,
+    /// What earlier workers did of it.
+    pub resume: &'a Resume,
     /// Set by somebody who wants the task to stop; looked at between batches of samples.
     pub interrupt: &'a AtomicBool,
     /// The time.
@@ -162,16 +166,20 @@ fn measure_family<D: Device>(
     // The reporter comes first: its post hooks run last, when every other listener has had its say.
     let mut listeners = Listeners::new(vec![
         Box::new(reporter::Reporter::default()),
-        Box::new(progress::ProgressListener::default()),
+        Box::new(progress::ProgressListener::of(setting.resume)),
         Box::new(data::DataInitialisation),
         Box::new(validator::ReferenceValidator::new(policy.validate_elements)),
         Box::new(batching::Batcher),
         Box::new(settle::Settler::default()),
         Box::new(load::Loader::default()),
         Box::new(timer::Timer::default()),
-        Box::new(selector::Selector::default()),
+        Box::new(selector::Selector::of(setting.resume)),
         // Last, so that its post hooks come first: everybody else judges samples that are marked.
         Box::new(monitor),
     ]);
-    rounds::run(&mut bench, &mut listeners)
+    let outcome = rounds::run(&mut bench, &mut listeners);
+    if let Err(error @ HarnessError::FailedSolution { .. }) = &outcome {
+        bench.close_all_rows(&error.to_string())?;
+    }
+    outcome
 }

@@ -22,4 +22,5 @@ pub mod worker;
 pub use agent::{discover, run};
 pub use config::AgentConfig;
 pub use error::AgentError;
+pub use runner::deadlines::Deadlines;
 pub use spool::SpoolError;

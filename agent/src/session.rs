@@ -25,13 +25,15 @@ use tonic::transport::Endpoint;
 
 use crate::device::sim::SimSpec;
 use crate::error::AgentError;
+use crate::runner::deadlines::Deadlines;
+use crate::runner::neighbours::Neighbours;
 use crate::runner::workers::WorkerSource;
 use crate::runner::{Progress, Runner, TaskEnding};
 use crate::spool::collector::Collector;
 use crate::spool::{Spool, SpoolError};
 use crate::worker::message::RowLabels;
 
-mod backoff;
+pub(crate) mod backoff;
 mod connection;
 mod leases;
 mod link;
@@ -104,6 +106,8 @@ pub(crate) struct Setup {
     pub(crate) sim: SimSpec,
     /// Whether sensors may be read.
     pub(crate) monitor: bool,
+    /// How long workers may be silent.
+    pub(crate) deadlines: Deadlines,
     /// Where rows wait.
     pub(crate) spool: Spool,
     /// Where workers come from.
@@ -120,6 +124,9 @@ pub(crate) async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(),
     let runner = Runner {
         workers: Arc::clone(&setup.workers),
         visits: setup.spool.visits.clone(),
+        kept: setup.spool.kept.clone(),
+        deadlines: setup.deadlines,
+        neighbours: Neighbours::of(setup.devices.len()),
         collector: Collector::start(setup.spool.chunks.clone(), inputs.clone()),
         session: inputs.clone(),
     };

@@ -1,7 +1,8 @@
 //! What was measured and not yet acknowledged, on disk.
 //!
 //! ```text
-//! DATA/spool/visits/    one journal an attempt: every visit as it ends; removed once its rows stand in chunks
+//! DATA/spool/visits/    one journal an attempt: every visit as it ends; gone once its rows stand in chunks
+//! DATA/spool/kept/      journals of attempts that ended before their task: the next attempt goes on from them
 //! DATA/spool/chunks/    rows of all tasks, ready to send; removed once acknowledged
 //! DATA/spool/rejected/  chunks that were refused or are too large to be sent, and damaged files: for people to look at
 //! ```
@@ -25,11 +26,13 @@ pub(crate) mod chunk;
 pub(crate) mod collector;
 pub(crate) mod folder;
 pub(crate) mod journal;
+pub(crate) mod kept;
 mod recovery;
 #[cfg(test)]
 mod tests;
 
 use folder::ChunkFolder;
+use kept::KeptFolder;
 
 /// Bytes of unacknowledged chunks that a spool may hold, where nothing else is said: about a hundred thousand rows.
 pub(crate) const LIMIT_BYTES: u64 = 4 << 30;
@@ -118,6 +121,8 @@ pub(crate) struct Spool {
     pub(crate) chunks: ChunkFolder,
     /// Journals of attempts.
     pub(crate) visits: PathBuf,
+    /// Journals that later attempts go on from.
+    pub(crate) kept: KeptFolder,
 }
 
 impl Spool {
@@ -129,7 +134,7 @@ impl Spool {
         let root = data_folder.join("spool");
         let visits = root.join("visits");
         std::fs::create_dir_all(&visits).map_err(SpoolError::unwritable(&visits))?;
-        let spool = Self { chunks: ChunkFolder::open(&root, limit_bytes)?, visits };
+        let spool = Self { chunks: ChunkFolder::open(&root, limit_bytes)?, visits, kept: KeptFolder::open(&root)? };
         recovery::recover(&spool)?;
         Ok(spool)
     }

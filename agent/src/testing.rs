@@ -12,8 +12,10 @@ use fleetcal_model::row::{
     StopReason, Timing, TimingMode, Work,
 };
 use fleetcal_proto::convert::Lease;
+use fleetcal_proto::rows::{Decoder, from_batch, schema_message};
 use tokio::sync::mpsc;
 
+use crate::spool::chunk::Chunk;
 use crate::worker::message::{RoundPlan, RowLabels, Visit};
 
 /// Nobody waits longer for what should happen at once.
@@ -95,6 +97,13 @@ pub(crate) fn device(uuid: &str) -> DeviceFacts {
     }
 }
 
+/// The rows of a chunk.
+pub(crate) fn rows_of(chunk: &Chunk) -> Vec<Row> {
+    let decoder = Decoder::new(&schema_message().expect("there is a schema")).expect("it is ours");
+    let batches = decoder.decode(&chunk.record_batches).expect("the batches are whole");
+    batches.iter().flat_map(|batch| from_batch(batch).expect("the batch holds rows")).collect()
+}
+
 /// A visit of three samples, about 1,000 ns each.
 pub(crate) fn visit(row: u64, round: u64) -> Visit {
     let sample = |index: u64| Sample {
@@ -115,6 +124,7 @@ pub(crate) fn visit(row: u64, round: u64) -> Visit {
         plan: RoundPlan { rounds: 3, pilot: None },
         started_utc_ns: 1 + round,
         ended_utc_ns: 2 + round,
+        co_running: None,
     }
 }
 

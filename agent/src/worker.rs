@@ -1,12 +1,13 @@
 //! Worker processes: a hung or poisoned device context costs one of them, never the agent.
 //!
 //! [`child`] is the process itself, [`supervisor`] the agent's hold on it. They talk in length-prefixed JSON ([`frame`],
-//! [`message`]) over the child's standard input and output.
+//! [`message`], [`resume`]) over the child's standard input and output.
 
 pub mod child;
 pub mod frame;
 pub mod lock;
 pub mod message;
+pub mod resume;
 pub mod supervisor;
 
 pub use child::worker_main;

@@ -3,6 +3,7 @@ use crate::testing::device;
 
 fn config(data_folder: &Path) -> AgentConfig {
     AgentConfig {
+        deadlines: crate::Deadlines::default(),
         coordinator: "http://127.0.0.1:9".into(),
         data_folder: data_folder.to_owned(),
         node: None,

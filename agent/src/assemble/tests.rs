@@ -15,6 +15,7 @@ use crate::harness::flush::Flush;
 use crate::harness::template::RowSource;
 use crate::harness::tests::fake::{Copies, facts, labels, point, task};
 use crate::worker::message::RoundPlan;
+use crate::worker::resume::Resume;
 
 /// A template as a harness opens it: validated, three rounds planned.
 fn template() -> Row {
@@ -22,7 +23,13 @@ fn template() -> Row {
     let (interrupt, clock, point) = (AtomicBool::new(false), SystemClock::start(), &task.points[0]);
     let solution = &Copies.solutions(point, &facts)[0];
     let source = RowSource {
-        setting: Setting { task: &task, labels: &labels, interrupt: &interrupt, clock: &clock },
+        setting: Setting {
+            task: &task,
+            labels: &labels,
+            resume: &Resume::default(),
+            interrupt: &interrupt,
+            clock: &clock,
+        },
         facts: &facts,
         origin: Origin::Simulated,
         clock_source: "fake",
@@ -50,6 +57,7 @@ fn visit(round: u64, ns: u64) -> Visit {
         plan: RoundPlan { rounds: 3, pilot: None },
         started_utc_ns: 100 + round,
         ended_utc_ns: 200 + round,
+        co_running: None,
     }
 }
 
@@ -102,4 +110,25 @@ fn a_row_without_visits_is_sealed_and_empty() {
     let row = assemble(template(), &[]).expect("JSON holds a row");
     assert_eq!((row.timing.estimate_ns, row.timing.rounds_done, row.identity.role), (None, 0, Role::Fit));
     assert!(verify_seal(&row));
+}
+
+#[test]
+fn neighbours_are_what_every_visit_saw() {
+    let beside = |fewest, most, others| Some(CoRunning { fewest, most, others });
+    for (coordinator_says_alone, seen, neighbours, co_running) in [
+        (true, [beside(0, 0, 3), beside(0, 0, 3)], Some("alone"), 0),
+        (true, [beside(0, 0, 3), beside(0, 1, 3)], None, 0),
+        (false, [beside(0, 0, 3), beside(0, 0, 3)], None, 0),
+        (false, [beside(3, 3, 3), beside(3, 3, 3)], Some("node_full"), 3),
+        (false, [beside(3, 3, 3), beside(2, 3, 3)], None, 2),
+        (false, [beside(0, 0, 0), beside(0, 0, 0)], None, 0),
+    ] {
+        let mut template = template();
+        template.conditions.neighbours = coordinator_says_alone.then(|| ALONE.to_owned());
+        let visits: Vec<Visit> =
+            (1..).zip(seen).map(|(round, co_running)| Visit { co_running, ..visit(round, 1000) }).collect();
+        let conditions = assemble(template, &visits).expect("JSON holds a row").conditions;
+        assert_eq!(conditions.neighbours.as_deref(), neighbours, "{seen:?}");
+        assert_eq!(conditions.co_running_devices, Some(co_running), "{seen:?}");
+    }
 }

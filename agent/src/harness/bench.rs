@@ -11,9 +11,13 @@ use super::record::{PointWork, Record, Verdict, VisitState};
 use super::{HarnessError, Setting, Sink};
 use crate::device::{Device, DeviceError, RawSample, Series, nan_bits};
 use crate::worker::message::Event;
+use crate::worker::resume::{InHand, Stage, Subject};
 
 /// The screening round.
 pub const SCREENING_ROUND: u64 = 0;
+
+/// The same stage of the same solution is said again after so long, nanoseconds.
+const SAY_AGAIN_NS: u64 = 1_000_000_000;
 
 /// Where the loop is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,7 +48,9 @@ pub struct Bench<'a, D: Device> {
     pub arena: Arena<D::Buffer>,
     /// Counts in force.
     pub limits: Limits,
-    /// The round that comes next: begins at 0 where solutions are screened, else at 1.
+    /// The round that the task began with: 0 where solutions are screened, else 1.
+    pub first_round: u64,
+    /// The round that comes next.
     pub next_round: u64,
     /// Time that allocating and filling took in this round, nanoseconds.
     pub round_ns: u64,
@@ -54,8 +60,10 @@ pub struct Bench<'a, D: Device> {
     pub position: Position,
     /// The visit in hand.
     pub visit: VisitState,
-    /// Start of the task on the monotonic clock, nanoseconds.
+    /// Start of this worker's part of the task on the monotonic clock, nanoseconds.
     pub started_ns: u64,
+    /// What was said to be in hand last, and when.
+    said_in_hand: Option<(InHand, u64)>,
     sink: &'a mut dyn Sink,
 }
 
@@ -77,12 +85,14 @@ impl<'a, D: Device> Bench<'a, D> {
             records: Vec::new(),
             arena: Arena::default(),
             limits,
+            first_round: 1,
             next_round: 1,
             round_ns: 0,
-            rows_opened: 0,
+            rows_opened: setting.resume.rows_opened,
             position: Position::default(),
             visit: VisitState::default(),
             started_ns: setting.clock.monotonic_ns(),
+            said_in_hand: None,
             sink,
         }
     }
@@ -93,6 +103,44 @@ impl<'a, D: Device> Bench<'a, D> {
     /// [`HarnessError::Sink`].
     pub fn say(&mut self, event: Event) -> Result<(), HarnessError> {
         Ok(self.sink.event(event)?)
+    }
+
+    /// Says what comes next, before it starts. Not said again within [`SAY_AGAIN_NS`] where nothing but the time has
+    /// changed: a pipe is quick, but not free.
+    ///
+    /// # Errors
+    /// [`HarnessError::Sink`].
+    pub fn begin(&mut self, stage: Stage, subject: Option<Subject>, expected_ns: u64) -> Result<(), HarnessError> {
+        let now_ns = self.setting.clock.monotonic_ns();
+        let next = InHand { stage, subject, expected_ns };
+        if let Some((last, at_ns)) = &self.said_in_hand {
+            let same = last.stage == stage && last.subject == next.subject && last.expected_ns >= expected_ns;
+            if same && now_ns.saturating_sub(*at_ns) < SAY_AGAIN_NS {
+                return Ok(());
+            }
+        }
+        self.said_in_hand = Some((next.clone(), now_ns));
+        self.say(Event::InHand(next))
+    }
+
+    /// [`Bench::begin`] for the solution in hand.
+    ///
+    /// # Errors
+    /// [`HarnessError::Sink`].
+    pub fn begin_with_solution(&mut self, stage: Stage, expected_ns: u64) -> Result<(), HarnessError> {
+        let subject = self.subject(self.position.record);
+        self.begin(stage, Some(subject), expected_ns)
+    }
+
+    /// What a record is about.
+    pub fn subject(&self, record: usize) -> Subject {
+        let record = &self.records[record];
+        Subject { point: self.points[record.point].point.to_string(), solution: record.solution.name.clone() }
+    }
+
+    /// Time that the task has taken so far, earlier workers included, nanoseconds.
+    pub fn spent_ns(&self) -> u64 {
+        self.since_ns(self.started_ns).saturating_add(self.setting.resume.spent_ns())
     }
 
     /// The point in hand.

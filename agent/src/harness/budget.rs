@@ -47,7 +47,7 @@ pub fn rounds_within(
 }
 
 /// The counts in force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
     /// Measuring rounds.
     pub rounds: u64,

@@ -21,7 +21,10 @@ impl<D: Device> Listener<D> for DataInitialisation {
     /// Fresh buffers at a new offset. Where memory that was free at first is gone, the largest points are given up.
     fn pre_round(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
         let started_ns = bench.setting.clock.monotonic_ns();
-        let offset_bytes = RoundRandom::offset_bytes(bench.setting.task.seed, bench.position.round);
+        let offset_bytes = {
+            let restarts = bench.setting.resume.restarts;
+            RoundRandom::offset_bytes(bench.setting.task.seed, bench.position.round, restarts)
+        };
         loop {
             let wanted = (0..bench.points.len()).filter(|&point| !bench.wanted_of(point).is_empty());
             let slots = slot_bytes(wanted.map(|point| bench.points[point].buffers.as_slice()));

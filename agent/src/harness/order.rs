@@ -33,11 +33,15 @@ impl RoundRandom {
         Self(generator)
     }
 
-    /// Where the round's buffers start within their allocations, bytes.
-    pub fn offset_bytes(seed: u64, round: u64) -> u64 {
+    /// Where the round's buffers start within their allocations, bytes; elsewhere after each restart of the task, as
+    /// the buffers are fresh ones too.
+    pub fn offset_bytes(seed: u64, round: u64, restarts: u64) -> u64 {
         /// Keeps the streams of offsets apart from those of orders.
         const OFFSET_STREAM: u64 = 1 << 63;
-        Self::new(seed, round | OFFSET_STREAM).below(OFFSET_RANGE_BYTES / OFFSET_STEP_BYTES) * OFFSET_STEP_BYTES
+        /// A task has fewer rounds than this.
+        const ROUND_BITS: u32 = 32;
+        Self::new(seed, round | (restarts << ROUND_BITS) | OFFSET_STREAM).below(OFFSET_RANGE_BYTES / OFFSET_STEP_BYTES)
+            * OFFSET_STEP_BYTES
     }
 
     /// Order of the screening round: points shuffled, and the solutions within each. A point stays in one piece, so
@@ -125,8 +129,13 @@ mod tests {
 
     #[test]
     fn offsets_are_aligned_and_in_range_and_vary() {
-        let offsets: Vec<u64> = (0..64).map(|round| RoundRandom::offset_bytes(1, round)).collect();
+        let offsets: Vec<u64> = (0..64).map(|round| RoundRandom::offset_bytes(1, round, 0)).collect();
         assert!(offsets.iter().all(|offset| offset.is_multiple_of(OFFSET_STEP_BYTES) && *offset < OFFSET_RANGE_BYTES));
         assert!(offsets.iter().any(|offset| offset != &offsets[0]), "fresh buffers must move");
+        assert_ne!(
+            RoundRandom::offset_bytes(1, 5, 0),
+            RoundRandom::offset_bytes(1, 5, 1),
+            "a restart has fresh buffers"
+        );
     }
 }

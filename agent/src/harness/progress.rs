@@ -4,6 +4,7 @@ use super::bench::Bench;
 use super::listener::{HookResult, Listener};
 use crate::device::Device;
 use crate::worker::message::Event;
+use crate::worker::resume::Resume;
 
 /// Says how many visits there will be in all, and says it again when that changes.
 #[derive(Debug, Default)]
@@ -13,6 +14,11 @@ pub(super) struct ProgressListener {
 }
 
 impl ProgressListener {
+    /// One that counts the visits of earlier workers too.
+    pub(super) fn of(resume: &Resume) -> Self {
+        Self { visits_done: resume.visits_done(), said: None }
+    }
+
     /// Says the plan where it is not what was said last. `round` is the next round.
     fn tell<D: Device>(&mut self, bench: &mut Bench<'_, D>, next_round: u64) -> HookResult {
         let wanted: Vec<Vec<usize>> = (0..bench.points.len()).map(|point| bench.wanted_of(point)).collect();
@@ -28,7 +34,9 @@ impl ProgressListener {
             }
             next => wanted.iter().flatten().map(|record| (planned(record) + 1).saturating_sub(next)).sum(),
         };
-        let plan = (self.visits_done + to_come, rounds);
+        let resumed = (0..bench.records.len()).filter(|&record| bench.is_wanted(record));
+        let done_before = resumed.filter(|&record| bench.was_visited(record, next_round)).count() as u64;
+        let plan = (self.visits_done + to_come.saturating_sub(done_before), rounds);
         if self.said.replace(plan) == Some(plan) {
             return Ok(());
         }

@@ -123,6 +123,21 @@ impl Verdict {
         }
     }
 
+    /// What a row's outcome said.
+    pub fn of_row(row: &Row) -> Self {
+        let outcome = &row.outcome;
+        let reason = || outcome.reason.clone().unwrap_or_default();
+        let worst = |element| Worst { error: outcome.max_error.unwrap_or(f64::INFINITY), element };
+        let checked = Checked { elements: outcome.validated_elements, worst: outcome.max_error_index.map(worst) };
+        match outcome.status {
+            Status::Passed => Self::Passed(checked),
+            Status::NoCheck => Self::NoCheck,
+            Status::Failed => Self::Failed { checked, reason: reason() },
+            Status::Invalid => Self::Invalid(reason()),
+            Status::Skipped | Status::Throttled | Status::Contended => Self::Skipped(reason()),
+        }
+    }
+
     /// Writes it into a row's outcome.
     pub fn apply(&self, row: &mut Row) {
         let checked = self.checked();
@@ -179,6 +194,8 @@ pub struct Record<Program> {
     pub plan: RoundPlan,
     /// Medians of its measuring visits so far, nanoseconds a launch.
     pub medians_ns: Vec<f64>,
+    /// The last round in which an earlier worker visited it.
+    pub resumed_after: Option<u64>,
     /// Median of its screening visit, nanoseconds a launch.
     pub screening_ns: Option<f64>,
     /// Cost of its last visit.

@@ -5,7 +5,7 @@ use fleetcal_model::row::{Role, StopReason};
 use super::HarnessError;
 use super::bench::Bench;
 use super::listener::{HookResult, Listener};
-use super::record::Publication;
+use super::record::{Publication, Verdict};
 use crate::device::Device;
 use crate::worker::message::{Event, Visit};
 
@@ -51,6 +51,7 @@ impl<D: Device> Listener<D> for Reporter {
             plan,
             started_utc_ns: visit.started_utc_ns,
             ended_utc_ns,
+            co_running: None,
         }))
     }
 
@@ -103,6 +104,21 @@ impl<D: Device> Bench<'_, D> {
             .collect::<Vec<_>>()
             .into_iter()
             .try_for_each(|record| self.close_row(record))
+    }
+
+    /// Closes every row at an end before its time. Solutions that were never visited say why.
+    ///
+    /// # Errors
+    /// [`HarnessError::Sink`].
+    pub(super) fn close_all_rows(&mut self, reason: &str) -> Result<(), HarnessError> {
+        (0..self.records.len()).try_for_each(|record| {
+            let unvisited =
+                self.records[record].verdict.is_live() && self.records[record].publication == Publication::Unsaid;
+            if unvisited {
+                self.records[record].verdict = Verdict::Skipped(format!("not measured: {reason}"));
+            }
+            self.close_row(record)
+        })
     }
 
     /// The template with what is known now.

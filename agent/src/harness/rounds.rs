@@ -8,6 +8,7 @@ use super::listener::{HookResult, Listeners};
 use super::order::{RoundRandom, Stop};
 use super::record::{Verdict, VisitState};
 use crate::device::{Device, DeviceError};
+use crate::worker::resume::Stage;
 
 /// Runs rounds as long as any listener wants one.
 ///
@@ -17,6 +18,7 @@ pub(super) fn run<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners
     stop_on_failure(bench, 0..bench.records.len())?;
     while listeners.needs_more_rounds(bench) {
         bench.position = Position { round: bench.next_round, ..Position::default() };
+        bench.begin(Stage::Data, None, 0)?;
         listeners.pre_round(bench)?;
         let order = order(bench);
         for stop in order {
@@ -24,11 +26,13 @@ pub(super) fn run<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners
         }
         listeners.post_round(bench)?;
         bench.next_round += 1;
+        bench.say_checkpoint()?;
     }
     Ok(())
 }
 
-/// The order of the round in hand.
+/// The order of the round in hand. Where an earlier worker began the round, its visits keep their places, and are
+/// passed over.
 fn order<D: Device>(bench: &Bench<'_, D>) -> Vec<Stop> {
     let stops: Vec<Stop> = (0..bench.points.len())
         .map(|point| Stop { point, records: bench.wanted_of(point) })
@@ -42,8 +46,18 @@ fn order<D: Device>(bench: &Bench<'_, D>) -> Vec<Stop> {
 fn problem<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D>, stop: Stop) -> HookResult {
     bench.position.point = stop.point;
     heed_interrupt(bench)?;
+    let round = bench.position.round;
+    if stop.records.iter().all(|&record| bench.was_visited(record, round)) {
+        bench.position.order += stop.records.len() as u64;
+        return Ok(());
+    }
+    bench.begin(Stage::Data, None, 0)?;
     listeners.pre_problem(bench)?;
     for record in stop.records {
+        if bench.was_visited(record, round) {
+            bench.position.order += 1;
+            continue;
+        }
         bench.position.record = record;
         solution(bench, listeners)?;
         heed_interrupt(bench)?;
@@ -72,6 +86,7 @@ fn solution<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D
 
 /// One visit, its hooks included.
 fn visit<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D>) -> HookResult {
+    bench.begin_with_solution(Stage::WarmUp, 0)?;
     let outcome = listeners.pre_visit(bench).and_then(|()| launches(bench, listeners));
     spare_task(bench, outcome)?;
     listeners.post_visit(bench)
@@ -83,8 +98,10 @@ fn launches<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D
     let mut warmup = 0;
     // Asked even where the fixed count wants more: a vote that nobody hears is no vote.
     while listeners.needs_more_warmups(bench) || warmup < warmups {
+        bench.begin_with_solution(Stage::WarmUp, bench.visit.warmup_ns)?;
         bench.warm_up()?;
         if warmup == 0 {
+            bench.begin_with_solution(Stage::Check, 0)?;
             listeners.validate_warmup(bench)?;
             if !bench.record().verdict.is_live() {
                 return Ok(());
@@ -104,6 +121,9 @@ fn launches<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D
             return Ok(());
         }
         let count = listeners.enqueues_per_sync(bench);
+        let launches = bench.record().launches();
+        let expected_ns = bench.visit.expected_sample_ns(launches).saturating_mul(count);
+        bench.begin_with_solution(Stage::Timing, expected_ns)?;
         listeners.pre_sync(bench)?;
         let samples = bench.time_batch(count)?;
         listeners.post_sync(bench, &samples)?;

@@ -15,11 +15,19 @@ use super::budget::{Forecast, VisitCost, rounds_within};
 use super::listener::{HookResult, Listener};
 use crate::device::Device;
 use crate::worker::message::{Event, RoundPlan};
+use crate::worker::resume::{Checkpoint, Resume};
 
 /// Acts after the first round, whichever that was, and after the last one of the pilot.
 #[derive(Debug, Default)]
 pub(super) struct Selector {
     settled: bool,
+}
+
+impl Selector {
+    /// One that leaves alone what an earlier worker settled.
+    pub(super) fn of(resume: &Resume) -> Self {
+        Self { settled: resume.checkpoint.as_ref().is_some_and(Checkpoint::is_settled) }
+    }
 }
 
 impl<D: Device> Listener<D> for Selector {
@@ -73,7 +81,7 @@ fn plan_further_rounds<D: Device>(bench: &mut Bench<'_, D>) -> Result<(), Harnes
         .collect();
     let further: Vec<(u64, VisitCost)> =
         needs.iter().filter_map(|&(record, rounds)| Some((rounds - pilot, bench.records[record].cost?))).collect();
-    let left_ns = policy.task_ns_max.saturating_sub(bench.since_ns(bench.started_ns));
+    let left_ns = policy.task_ns_max.saturating_sub(bench.spent_ns());
     let visit_ns = |cost: &VisitCost| cost.visit_ns(bench.limits.samples_max, bench.visit_ns_max());
     let affordable = pilot + rounds_within(&further, bench.round_ns, visit_ns, left_ns);
     let all = needs.len();
@@ -134,7 +142,7 @@ fn fit_to_time<D: Device>(bench: &mut Bench<'_, D>, ranked: &[Vec<usize>]) -> Re
         visit_ns_max: bench.visit_ns_max(),
         rounds_done: bench.position.round,
     };
-    let left_ns = bench.setting.task.policy.task_ns_max.saturating_sub(bench.since_ns(bench.started_ns));
+    let left_ns = bench.setting.task.policy.task_ns_max.saturating_sub(bench.spent_ns());
     let (limits, said) = forecast.fit(bench.limits, left_ns);
     bench.limits = limits;
     bench.records.iter_mut().for_each(|record| record.plan.rounds = limits.rounds);

@@ -10,10 +10,15 @@ use super::bench::{Bench, SCREENING_ROUND};
 use super::flush::Flush;
 use super::monitor::Watch;
 use super::record::{PointWork, Publication, Record, Verdict};
+use super::resume::settled_before;
 use super::solutions::{Choice, SolutionIterator};
 use super::template::RowSource;
 use crate::device::{Device, DeviceError, Instrument, Prepared};
 use crate::worker::message::{Event, RoundPlan};
+use crate::worker::resume::{Stage, Subject};
+
+/// What compiling and loading one solution may take, nanoseconds.
+const PREPARE_NS: u64 = 500_000_000;
 
 /// Measures the instrument, drops points that cannot be measured, prepares every solution of the others, and publishes
 /// the rows of those that do not compile.
@@ -28,7 +33,10 @@ pub(super) fn set_up<D: Device>(bench: &mut Bench<'_, D>) -> Result<(), HarnessE
     bench.points = points;
     prepare(bench, &instrument)?;
     let has_choice = (0..bench.points.len()).any(|point| bench.wanted_of(point).len() > 1);
-    bench.next_round = if has_choice { SCREENING_ROUND } else { SCREENING_ROUND + 1 };
+    bench.first_round = if has_choice { SCREENING_ROUND } else { SCREENING_ROUND + 1 };
+    bench.next_round = bench.first_round;
+    bench.take_up()?;
+    bench.say_checkpoint()?;
     bench.close_settled_rows()
 }
 
@@ -82,47 +90,94 @@ pub(super) fn drop_too_large<D: Device>(
     Ok(())
 }
 
-/// Prepares all solutions of all points in one call, so that the backend can compile several at once.
-fn prepare<D: Device>(bench: &mut Bench<'_, D>, instrument: &Instrument) -> Result<(), HarnessError> {
-    let facts = bench.device.facts().clone();
+/// A solution of a point on its way to being a record.
+struct Candidate {
+    point: usize,
+    solution: Solution,
+    counts: Counts,
+    /// What settled it before anything is prepared, if anything did.
+    settled: Option<(Verdict, Publication)>,
+}
+
+/// Every solution of every point that is to be tried or spoken of, in the order of their records.
+fn candidates<D: Device>(bench: &Bench<'_, D>) -> Vec<Candidate> {
     let iterator = SolutionIterator::of(bench.setting.task);
-    let mut work: Vec<(Point, Solution)> = Vec::new();
-    let mut point_of: Vec<usize> = Vec::new();
-    let mut skipped: Vec<(usize, Solution, String)> = Vec::new();
-    for (index, point) in bench.points.iter().map(|work| &work.point).enumerate() {
-        match iterator.choice(bench.family, point, &facts) {
-            Choice::Try(solutions) => {
-                point_of.extend(solutions.iter().map(|_| index));
-                work.extend(solutions.into_iter().map(|solution| (point.clone(), solution)));
+    let mut candidates = Vec::new();
+    for (index, PointWork { point, .. }) in bench.points.iter().enumerate() {
+        let before = |solution: &Solution| {
+            let subject = Subject { point: point.to_string(), solution: solution.name.clone() };
+            settled_before(bench.setting.resume, &subject)
+        };
+        match iterator.choice(bench.family, point, bench.device.facts()) {
+            Choice::Try(solutions) => candidates.extend(solutions.into_iter().map(|solution| Candidate {
+                point: index,
+                counts: bench.family.counts(point, &solution),
+                settled: before(&solution),
+                solution,
+            })),
+            Choice::Skip { solution, reason } => {
+                let skipped = (Verdict::Skipped(reason), Publication::Unsaid);
+                let settled = Some(before(&solution).unwrap_or(skipped));
+                // What a solution that is none of the family's would move is not known.
+                candidates.push(Candidate { point: index, counts: Counts::default(), settled, solution });
             }
-            Choice::Skip { solution, reason } => skipped.push((index, solution, reason)),
         }
     }
-    let mut prepared = bench.device.prepare(&work).into_iter();
-    for ((_, solution), index) in work.into_iter().zip(point_of) {
-        let missing = || DeviceError::Launch { what: format!("preparing {solution}"), reason: "no answer".to_owned() };
-        let (prepared, verdict) = match prepared.next().unwrap_or_else(|| Err(missing())) {
-            Ok(prepared) => (Some(prepared), Verdict::Pending),
-            Err(error @ (DeviceError::Lost { .. } | DeviceError::Library { .. })) => return Err(error.into()),
-            Err(error) => (None, Verdict::Invalid(error.to_string())),
-        };
-        let counts = bench.family.counts(&bench.points[index].point, &solution);
-        add_record(bench, instrument, index, (solution, counts), (prepared, verdict));
+    candidates
+}
+
+type Answers<Program> = Vec<Result<Prepared<Program>, DeviceError>>;
+
+/// Prepares solutions: all in one call, so that the backend can compile several at once, or, where that killed an
+/// earlier worker, one by one, so that the next death names its cause.
+fn compile<D: Device>(
+    bench: &mut Bench<'_, D>,
+    work: &[(Point, Solution)],
+) -> Result<Answers<D::Program>, HarnessError> {
+    if !bench.setting.resume.one_by_one {
+        bench.begin(Stage::Prepare, None, PREPARE_NS.saturating_mul(work.len() as u64))?;
+        return Ok(bench.device.prepare(work));
     }
-    for (index, solution, reason) in skipped {
-        // What a solution that is none of the family's would move is not known.
-        add_record(bench, instrument, index, (solution, Counts::default()), (None, Verdict::Skipped(reason)));
+    let mut answers = Vec::new();
+    for (point, solution) in work {
+        let subject = Subject { point: point.to_string(), solution: solution.name.clone() };
+        bench.begin(Stage::Prepare, Some(subject), PREPARE_NS)?;
+        answers.extend(bench.device.prepare(&[(point.clone(), solution.clone())]));
+    }
+    Ok(answers)
+}
+
+/// Prepares every solution that is not settled, and makes the records of all.
+fn prepare<D: Device>(bench: &mut Bench<'_, D>, instrument: &Instrument) -> Result<(), HarnessError> {
+    let candidates = candidates(bench);
+    let open = candidates.iter().filter(|candidate| candidate.settled.is_none());
+    let work: Vec<(Point, Solution)> =
+        open.map(|candidate| (bench.points[candidate.point].point.clone(), candidate.solution.clone())).collect();
+    let mut answers = compile(bench, &work)?.into_iter();
+    for mut candidate in candidates {
+        let (prepared, verdict, publication) = match candidate.settled.take() {
+            Some((verdict, publication)) => (None, verdict, publication),
+            None => match answers.next().unwrap_or_else(|| Err(unanswered(&candidate.solution))) {
+                Ok(prepared) => (Some(prepared), Verdict::Pending, Publication::Unsaid),
+                Err(error @ (DeviceError::Lost { .. } | DeviceError::Library { .. })) => return Err(error.into()),
+                Err(error) => (None, Verdict::Invalid(error.to_string()), Publication::Unsaid),
+            },
+        };
+        add_record(bench, instrument, candidate, (prepared, verdict, publication));
     }
     Ok(())
+}
+
+fn unanswered(solution: &Solution) -> DeviceError {
+    DeviceError::Launch { what: format!("preparing {solution}"), reason: "no answer".to_owned() }
 }
 
 /// Notes one (point, solution), with what is known of it before its first visit.
 fn add_record<D: Device>(
     bench: &mut Bench<'_, D>,
     instrument: &Instrument,
-    point: usize,
-    (solution, counts): (Solution, Counts),
-    (prepared, verdict): (Option<Prepared<D::Program>>, Verdict),
+    Candidate { point, solution, counts, settled: _ }: Candidate,
+    (prepared, verdict, publication): (Option<Prepared<D::Program>>, Verdict, Publication),
 ) {
     let source = RowSource {
         setting: bench.setting,
@@ -144,11 +199,12 @@ fn add_record<D: Device>(
         prepared,
         verdict,
         template,
-        publication: Publication::Unsaid,
+        publication,
         selected: true,
         rounds_done: 0,
         plan: RoundPlan { rounds: bench.limits.rounds, pilot: None },
         medians_ns: Vec::new(),
+        resumed_after: None,
         screening_ns: None,
         cost: None,
         watch: Watch::default(),

@@ -19,7 +19,7 @@ use crate::device::{Instrument, Prepared};
 use crate::worker::message::RowLabels;
 
 /// The condition of a device whose neighbours on the node are not measured.
-const ALONE: &str = "alone";
+pub(crate) const ALONE: &str = "alone";
 
 /// What a row is made of.
 pub struct RowSource<'a> {

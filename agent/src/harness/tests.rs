@@ -9,6 +9,7 @@ mod loads;
 mod outcomes;
 mod pilot;
 mod procedure;
+mod resuming;
 mod said;
 mod settling;
 mod solutions;

@@ -9,20 +9,26 @@ use fleetcal_model::row::{Row, Status};
 use fleetcal_proto::convert::Lease;
 use tokio::sync::mpsc;
 
-use super::{Progress, TaskEnding, TaskOutcome};
+use super::{Progress, Runner, TaskEnding, TaskOutcome};
 use crate::assemble::assemble;
 use crate::session::SessionInput;
 use crate::spool::SpoolError;
 use crate::spool::chunk::NumberedRow;
 use crate::spool::collector::Collector;
 use crate::spool::journal::{Durability, Entry, VisitJournal};
+use crate::spool::kept::KeptFolder;
 use crate::worker::message::{Event, Visit};
+use crate::worker::resume::{Checkpoint, Subject};
+
+mod resume;
 
 /// Where an attempt stands after one event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// It goes on.
     Goes,
+    /// Its worker can do no more; a fresh one may.
+    Dies(String),
     /// It ends like this.
     Ends(TaskOutcome),
 }
@@ -48,21 +54,36 @@ pub(super) struct Attempt {
     journal: Arc<VisitJournal>,
     collector: Collector,
     session: mpsc::Sender<SessionInput>,
+    kept: KeptFolder,
     open: BTreeMap<u64, OpenRow>,
+    closed: Vec<Subject>,
     rows_opened: u64,
+    decided: Option<Checkpoint>,
+    /// Attempts at the task that this one goes on from.
+    earlier_attempts: u64,
+    /// Whether the journal holds everything that was known when the attempt began.
+    is_whole: bool,
     progress: Progress,
     dropped: Vec<String>,
 }
 
 impl Attempt {
-    pub(super) fn new(
-        lease: Lease,
-        journal: Arc<VisitJournal>,
-        collector: Collector,
-        session: mpsc::Sender<SessionInput>,
-    ) -> Self {
-        let (open, dropped) = (BTreeMap::new(), Vec::new());
-        Self { lease, journal, collector, session, open, rows_opened: 0, progress: Progress::default(), dropped }
+    pub(super) fn new(lease: Lease, journal: Arc<VisitJournal>, runner: &Runner) -> Self {
+        Self {
+            lease,
+            journal,
+            collector: runner.collector.clone(),
+            session: runner.session.clone(),
+            kept: runner.kept.clone(),
+            open: BTreeMap::new(),
+            closed: Vec::new(),
+            rows_opened: 0,
+            decided: None,
+            earlier_attempts: 0,
+            is_whole: true,
+            progress: Progress::default(),
+            dropped: Vec::new(),
+        }
     }
 
     /// Takes what the worker said.
@@ -75,8 +96,11 @@ impl Attempt {
             }
             Event::PointDropped { point, reason } => {
                 let sentence = format!("{point}: {reason}");
-                self.tell(Some(sentence.clone()));
-                self.dropped.push(sentence);
+                // Each worker says it anew.
+                if !self.dropped.iter().any(|said| said.starts_with(&format!("{point}: "))) {
+                    self.tell(Some(sentence.clone()));
+                    self.dropped.push(sentence);
+                }
                 Ok(())
             }
             Event::Note(note) => {
@@ -89,6 +113,10 @@ impl Attempt {
             Event::Visited(Visit { row, .. }) | Event::RowClosed { row, .. } => {
                 return Step::failed(format!("the worker spoke of row {row}, which is not open"));
             }
+            Event::InHand(_) => Ok(()),
+            Event::RowForgotten { row } => self.forget_row(row).await,
+            Event::Decided(checkpoint) => self.decide(checkpoint).await,
+            Event::Lost { reason } => return Step::Dies(reason),
             Event::Devices(_) => return Step::failed("the worker listed devices instead of measuring".to_owned()),
             Event::Done => return Step::Ends(TaskOutcome::Done),
             Event::Failed { reason, retry } => return Step::Ends(TaskOutcome::Failed { reason, retry }),
@@ -126,7 +154,19 @@ impl Attempt {
         let entry = Entry::Closed { row: index, template: Cow::Borrowed(&template) };
         self.journal.add(&entry, Durability::Disk).await?;
         let visits = self.open.remove(&index).map(|row| row.visits).unwrap_or_default();
+        self.closed.push(Subject::of_row(&template));
         self.hand_in(index, template, &visits).await
+    }
+
+    async fn forget_row(&mut self, row: u64) -> Result<(), Arc<SpoolError>> {
+        self.open.remove(&row);
+        Ok(self.journal.add(&Entry::Forgotten { row }, Durability::System).await?)
+    }
+
+    async fn decide(&mut self, checkpoint: Checkpoint) -> Result<(), Arc<SpoolError>> {
+        self.journal.add(&Entry::Decided(Cow::Borrowed(&checkpoint)), Durability::System).await?;
+        self.decided = Some(checkpoint);
+        Ok(())
     }
 
     async fn hand_in(&self, index: u64, template: Row, visits: &[Visit]) -> Result<(), Arc<SpoolError>> {
@@ -142,7 +182,7 @@ impl Attempt {
         let kept = cut.and(flushed);
         let outcome = match kept {
             Ok(()) => {
-                self.journal.remove();
+                self.keep_or_remove(&outcome);
                 outcome
             }
             // Rows are missing, whatever the worker thought of it. The journal stays for the next start.
@@ -154,6 +194,22 @@ impl Attempt {
         TaskEnding { outcome, dropped: self.dropped, quarantine }
     }
 
+    /// The next attempt at the task goes on from the journal of one that was stopped, or that may be tried again.
+    fn keep_or_remove(&self, outcome: &TaskOutcome) {
+        let goes_on = match outcome {
+            TaskOutcome::Stopped | TaskOutcome::Failed { retry: true, .. } => true,
+            TaskOutcome::Done | TaskOutcome::Failed { retry: false, .. } => false,
+        };
+        if goes_on && self.is_whole {
+            self.kept.put(self.journal.path(), &self.lease.task_id);
+            return;
+        }
+        self.journal.remove();
+        if !goes_on {
+            self.kept.remove(&self.lease.task_id);
+        }
+    }
+
     /// A row with visits keeps them: it says that fewer rounds were done than planned. One without was never measured,
     /// and says so where that is the task's failure.
     async fn cut_rows_short(&mut self, outcome: &TaskOutcome) -> Result<(), Arc<SpoolError>> {
@@ -162,7 +218,7 @@ impl Attempt {
                 let TaskOutcome::Failed { reason, .. } = outcome else { continue };
                 template.outcome.status = Status::Invalid;
                 template.outcome.reason = Some(reason.clone());
-                let entry = Entry::Closed { row: index, template: Cow::Borrowed(&template) };
+                let entry = Entry::CutShort { row: index, template: Cow::Borrowed(&template) };
                 self.journal.add(&entry, Durability::Disk).await?;
             }
             self.hand_in(index, template, &visits).await?;
@@ -171,7 +227,7 @@ impl Attempt {
     }
 
     /// Tells people. Where nobody keeps up, what they would have seen is gone.
-    fn tell(&self, note: Option<String>) {
+    pub(super) fn tell(&self, note: Option<String>) {
         let progress = Progress { note, ..self.progress.clone() };
         let _ = self.session.try_send(SessionInput::Progress { lease: self.lease.clone(), progress });
     }

@@ -3,11 +3,15 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "in a test, anything else is a failure")]
 
 use fleetcal_model::point::Point;
+use fleetcal_model::policy::MeasuringPolicy;
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::script::{Script, ScriptedWorker};
 use super::*;
+
+mod faults;
+
 use crate::spool::{LIMIT_BYTES, Spool};
 use crate::testing::{device, in_time, labels, lease, next, template, visit};
 use crate::worker::message::Event;
@@ -28,7 +32,15 @@ impl Stage {
         let (script, workers) = Script::new();
         let (session, told) = mpsc::channel(256);
         let collector = Collector::start(spool.chunks, session.clone());
-        let runner = Runner { workers: Arc::new(script), visits: spool.visits, collector, session };
+        let runner = Runner {
+            workers: Arc::new(script),
+            visits: spool.visits,
+            kept: spool.kept,
+            deadlines: Deadlines::default(),
+            neighbours: Neighbours::of(1),
+            collector,
+            session,
+        };
         Self { data, workers, told, runner, stop: CancellationToken::new() }
     }
 
@@ -39,7 +51,11 @@ impl Stage {
     }
 
     fn begin(&self) {
-        tokio::spawn(self.runner.clone().run(job(), self.stop.clone()));
+        self.begin_with(job());
+    }
+
+    fn begin_with(&self, job: Job) {
+        tokio::spawn(self.runner.clone().run(job, self.stop.clone()));
     }
 
     async fn ending(&mut self) -> TaskEnding {
@@ -122,7 +138,7 @@ async fn a_silent_worker_is_stopped_and_one_that_cannot_be_stopped_costs_its_dev
     let Some(SessionInput::TaskEnded { ending, .. }) = stage.told.recv().await else { panic!("nothing else happened") };
     assert!(ending.quarantine.is_some(), "{ending:?}");
     let TaskOutcome::Failed { reason, retry: true } = ending.outcome else { panic!("it failed: {ending:?}") };
-    assert!(reason.contains("said nothing for 220 s"), "{reason}");
+    assert!(reason.contains("took longer than 93 s") && reason.contains("cannot be stopped"), "{reason}");
 }
 
 #[tokio::test]

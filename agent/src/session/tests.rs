@@ -52,6 +52,7 @@ impl Agent {
             backend_notes: BTreeMap::new(),
             sim: SimSpec::default(),
             monitor,
+            deadlines: Deadlines::default(),
             spool: Spool::open(data.path(), crate::spool::LIMIT_BYTES).expect("the spool opens"),
             workers: Arc::new(script),
         };

@@ -19,9 +19,10 @@ use serde::{Deserialize, Serialize};
 use super::SpoolError;
 use super::folder::sync_folder;
 use crate::worker::message::Visit;
+use crate::worker::resume::Checkpoint;
 
 /// Version of the journal's format.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// A line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,6 +37,8 @@ pub(crate) enum Entry<'a> {
         attempt: u64,
         /// Epoch of the lease.
         epoch: u64,
+        /// Digest of what is measured, how, and on what.
+        work: String,
     },
     /// A row began.
     Opened {
@@ -53,6 +56,20 @@ pub(crate) enum Entry<'a> {
         /// The template with outcome and conditions.
         template: Cow<'a, Row>,
     },
+    /// A row is complete because its attempt failed: it says so, and tells nothing of its solution.
+    CutShort {
+        /// Its index.
+        row: u64,
+        /// The template with the failure.
+        template: Cow<'a, Row>,
+    },
+    /// A row is begun anew.
+    Forgotten {
+        /// Its index.
+        row: u64,
+    },
+    /// What was decided so far.
+    Decided(Cow<'a, Checkpoint>),
     /// Rows stand in a durable chunk.
     Spooled {
         /// Their indices.
@@ -87,7 +104,7 @@ impl VisitJournal {
     ///
     /// # Errors
     /// [`SpoolError::Unwritable`].
-    pub(crate) fn create(folder: &Path, lease: &Lease) -> Result<Self, SpoolError> {
+    pub(crate) fn create(folder: &Path, lease: &Lease, work: &str) -> Result<Self, SpoolError> {
         // The task's name comes from outside: it may hold anything, and must not choose the path.
         let task = Sha256Digest::of(lease.task_id.as_str().as_bytes()).to_hex();
         let path = folder.join(format!("{}-a{}-e{}.jsonl", &task[..16], lease.attempt, lease.epoch));
@@ -99,6 +116,7 @@ impl VisitJournal {
             task_id: lease.task_id.clone(),
             attempt: lease.attempt,
             epoch: lease.epoch,
+            work: work.to_owned(),
         };
         journal.append(&line(&attempt)?, Durability::Disk)?;
         sync_folder(folder).map_err(SpoolError::unwritable(folder))?;
@@ -127,6 +145,11 @@ impl VisitJournal {
     #[cfg(test)]
     pub(super) fn break_down(&self) {
         self.open.lock().expect("no test panicked meanwhile").file = File::open(&self.path).expect("it is there");
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Removes the journal: everything in it stands in chunks.
@@ -161,24 +184,30 @@ fn line(entry: &Entry<'_>) -> Result<Vec<u8>, SpoolError> {
 
 /// A row as a dead attempt left it.
 #[derive(Debug)]
-pub(super) struct LeftRow {
+pub(crate) struct LeftRow {
     /// Its index.
-    pub(super) index: u64,
+    pub(crate) index: u64,
     /// The latest template.
-    pub(super) template: Row,
+    pub(crate) template: Row,
     /// Its visits.
-    pub(super) visits: Vec<Visit>,
+    pub(crate) visits: Vec<Visit>,
     /// Whether its outcome is final.
-    pub(super) closed: bool,
+    pub(crate) closed: bool,
+    /// Whether it only says that its attempt failed.
+    pub(crate) cut_short: bool,
 }
 
 /// What a dead attempt left.
 #[derive(Debug)]
-pub(super) struct Leftover {
+pub(crate) struct Leftover {
     /// Its lease.
-    pub(super) lease: Lease,
+    pub(crate) lease: Lease,
+    /// Digest of what it measured, how, and on what.
+    pub(crate) work: String,
     /// Its rows, by index.
-    pub(super) rows: Vec<LeftRow>,
+    pub(crate) rows: Vec<LeftRow>,
+    /// What it had decided.
+    pub(crate) decided: Option<Checkpoint>,
     /// Rows that stand in chunks.
     pub(super) spooled: BTreeSet<u64>,
     /// Length of the journal up to its last line that is whole, bytes.
@@ -194,11 +223,18 @@ pub(super) fn read(path: &Path) -> Result<Leftover, SpoolError> {
     let corrupt = |reason: &str| SpoolError::Corrupt { path: path.to_owned(), reason: reason.to_owned() };
     let mut lines = bytes.split_inclusive(|&byte| byte == b'\n');
     let first = lines.next().unwrap_or_default();
-    let Some(Entry::Attempt { format: FORMAT, task_id, attempt, epoch }) = whole_entry(first) else {
+    let Some(Entry::Attempt { format: FORMAT, task_id, attempt, epoch, work }) = whole_entry(first) else {
         return Err(corrupt("it does not begin as a journal of this version does"));
     };
     let lease = Lease { task_id, attempt, epoch };
-    let mut left = Leftover { lease, rows: Vec::new(), spooled: BTreeSet::new(), whole_bytes: first.len() as u64 };
+    let mut left = Leftover {
+        lease,
+        work,
+        rows: Vec::new(),
+        decided: None,
+        spooled: BTreeSet::new(),
+        whole_bytes: first.len() as u64,
+    };
     let mut lines = lines.peekable();
     while let Some(text) = lines.next() {
         let taken = whole_entry(text).is_some_and(|entry| left.take(entry));
@@ -238,7 +274,7 @@ impl Leftover {
             Entry::Attempt { .. } => return false,
             Entry::Opened { row, template } => {
                 let template = template.into_owned();
-                self.rows.push(LeftRow { index: row, template, visits: Vec::new(), closed: false });
+                self.rows.push(LeftRow { index: row, template, visits: Vec::new(), closed: false, cut_short: false });
             }
             Entry::Visited(visit) => {
                 let visit = visit.into_owned();
@@ -250,6 +286,13 @@ impl Leftover {
                 row.template = template.into_owned();
                 row.closed = true;
             }
+            Entry::CutShort { row, template } => {
+                let Some(row) = self.rows.iter_mut().find(|left| left.index == row) else { return false };
+                row.template = template.into_owned();
+                (row.closed, row.cut_short) = (true, true);
+            }
+            Entry::Forgotten { row } => self.rows.retain(|left| left.index != row),
+            Entry::Decided(checkpoint) => self.decided = Some(checkpoint.into_owned()),
             Entry::Spooled { rows } => self.spooled.extend(rows),
         }
         true

@@ -1,4 +1,4 @@
-//! After the agent's death: journals that were left behind become rows.
+//! After the agent's death: journals that were left behind become rows, and are kept for the next attempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::assemble::assemble;
 /// Indices of rows by lease.
 type RowsByLease = BTreeMap<Lease, BTreeSet<u64>>;
 
-/// Puts what dead attempts left into chunks, and removes their journals.
+/// Puts what dead attempts left into chunks, and their journals where the next attempts find them.
 ///
 /// # Errors
 /// Folders cannot be read or chunks not be written. Damaged journals are set aside, and said.
@@ -73,7 +73,7 @@ fn recover_one(spool: &Spool, path: &Path, left: Leftover, in_chunks: &RowsByLea
         }
     }
     // A death here, before the journal is gone, is safe: the chunks are sent only after this, and name their rows.
-    std::fs::remove_file(path).map_err(SpoolError::unwritable(path))?;
+    spool.kept.put(path, &left.lease.task_id);
     if recovered > 0 {
         let (task, attempt) = (left.lease.task_id.as_str(), left.lease.attempt);
         tracing::info!(task, attempt, rows = recovered, "rows of an interrupted task were recovered");

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use fleetcal_model::estimate::verify_seal;
 use fleetcal_model::row::Row;
 use fleetcal_proto::convert::Lease;
-use fleetcal_proto::rows::{Decoder, from_batch, schema_message};
 use tempfile::TempDir;
 
 use super::chunk::{Chunk, NumberedRow};
@@ -18,7 +17,7 @@ use super::folder::files_of;
 use super::journal::{Durability, Entry, VisitJournal};
 use super::*;
 use crate::assemble::assemble;
-use crate::testing::{lease, template, visit};
+use crate::testing::{lease, rows_of, template, visit};
 use crate::worker::message::Visit;
 
 mod faults;
@@ -38,12 +37,6 @@ fn row(lease: &Lease, index: u64) -> NumberedRow {
 
 fn chunk(rows: Vec<NumberedRow>) -> Chunk {
     Chunk::of_rows(rows).expect("rows fit the table")
-}
-
-fn rows_of(chunk: &Chunk) -> Vec<Row> {
-    let decoder = Decoder::new(&schema_message().expect("there is a schema")).expect("it is ours");
-    let batches = decoder.decode(&chunk.record_batches).expect("the batches are whole");
-    batches.iter().flat_map(|batch| from_batch(batch).expect("the batch holds rows")).collect()
 }
 
 /// All rows in the spool's chunks, in order.
@@ -67,7 +60,7 @@ async fn add(journal: &Arc<VisitJournal>, entry: Entry<'_>) {
 
 /// A journal of row 0, closed after three rounds, and row 1, cut short after one.
 async fn interrupted(spool: &Spool, lease: &Lease) -> Arc<VisitJournal> {
-    let journal = Arc::new(VisitJournal::create(&spool.visits, lease).expect("the journal is made"));
+    let journal = Arc::new(VisitJournal::create(&spool.visits, lease, "work").expect("the journal is made"));
     for row in 0..2 {
         let template = Cow::Owned(template(lease, &format!("s{row}")));
         add(&journal, Entry::Opened { row, template }).await;
@@ -113,7 +106,8 @@ async fn a_line_cut_short_loses_that_visit_only() {
 async fn a_row_never_visited_is_no_row_and_a_foreign_journal_is_set_aside() {
     let data = tempfile::tempdir().expect("a folder");
     let (spool, lease) = (open(&data), lease("../../task"));
-    let journal = Arc::new(VisitJournal::create(&spool.visits, &lease).expect("no path is made of a task's name"));
+    let journal =
+        Arc::new(VisitJournal::create(&spool.visits, &lease, "work").expect("no path is made of a task's name"));
     add(&journal, Entry::Opened { row: 0, template: Cow::Owned(template(&lease, "s0")) }).await;
     fs::write(spool.visits.join("foreign.jsonl"), "not ours\n").expect("it can be written");
 

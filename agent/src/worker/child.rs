@@ -15,9 +15,10 @@ use fleetcal_model::device::DeviceFacts;
 use super::frame;
 use super::lock::{DeviceLock, LOCK_FOLDER};
 use super::message::{Event, Request, RowLabels};
-use crate::device::Device;
+use super::resume::{InHand, Resume, Stage};
 use crate::device::discovery::{DeviceVisitor, discover, with_device};
 use crate::device::sim::SimSpec;
+use crate::device::{Device, DeviceError};
 use crate::harness::clock::SystemClock;
 use crate::harness::{HarnessError, Setting, Sink, measure};
 use crate::task::TaskSpec;
@@ -58,9 +59,8 @@ fn serve_one() -> Result<(), ChildError> {
     let interrupt = Arc::new(AtomicBool::new(false));
     let request = read_requests(std::io::stdin(), Arc::clone(&interrupt))?;
     let answered = catch_unwind(AssertUnwindSafe(|| answer(request, Path::new(LOCK_FOLDER), &interrupt, &mut events)));
-    let last = answered.unwrap_or_else(|payload| Event::Failed {
+    let last = answered.unwrap_or_else(|payload| Event::Lost {
         reason: format!("the worker panicked: {}", panic_text(payload.as_ref())),
-        retry: true,
     });
     Ok(events.event(last)?)
 }
@@ -85,10 +85,13 @@ fn read_requests(mut input: Stdin, interrupt: Arc<AtomicBool>) -> Result<Request
 fn answer(request: Request, locks: &Path, interrupt: &AtomicBool, events: &mut dyn Sink) -> Event {
     match request {
         Request::Discover { sim, data_folder } => Event::Devices(discover(Path::new(&data_folder), &sim)),
-        Request::Measure { task, devices, sim, labels } => {
-            let measuring = Measuring { task: &task, labels: &labels, interrupt, events };
+        Request::Measure { task, devices, sim, labels, resume } => {
+            let measuring = Measuring { task: &task, labels: &labels, resume: &resume, interrupt, events };
             match measure_alone(&devices, &sim, locks, measuring) {
                 Ok(()) => Event::Done,
+                Err(error @ HarnessError::Device(DeviceError::Lost { .. })) => {
+                    Event::Lost { reason: error.to_string() }
+                }
                 Err(error) => Event::Failed { reason: error.to_string(), retry: error.retry_may_help() },
             }
         }
@@ -104,6 +107,7 @@ fn measure_alone(
 ) -> Result<(), HarnessError> {
     let [device] = devices else { return Err(HarnessError::Devices { count: devices.len() }) };
     let _lock = DeviceLock::acquire(locks, &device.uuid)?;
+    measuring.events.event(Event::InHand(InHand { stage: Stage::Open, subject: None, expected_ns: 0 }))?;
     with_device(device, sim, measuring)?
 }
 
@@ -111,6 +115,7 @@ fn measure_alone(
 struct Measuring<'a> {
     task: &'a TaskSpec,
     labels: &'a RowLabels,
+    resume: &'a Resume,
     interrupt: &'a AtomicBool,
     events: &'a mut dyn Sink,
 }
@@ -120,7 +125,13 @@ impl DeviceVisitor for Measuring<'_> {
 
     fn visit<D: Device>(self, mut device: D) -> Self::Output {
         let clock = SystemClock::start();
-        let setting = Setting { task: self.task, labels: self.labels, interrupt: self.interrupt, clock: &clock };
+        let setting = Setting {
+            task: self.task,
+            labels: self.labels,
+            resume: self.resume,
+            interrupt: self.interrupt,
+            clock: &clock,
+        };
         measure(&mut device, setting, self.events)
     }
 }
@@ -194,7 +205,13 @@ mod tests {
             selected: Vec::new(),
             alone_on_node: true,
         };
-        Request::Measure { task: Box::new(task), devices, sim: SimSpec::default(), labels: labels() }
+        Request::Measure {
+            task: Box::new(task),
+            devices,
+            sim: SimSpec::default(),
+            labels: labels(),
+            resume: Box::default(),
+        }
     }
 
     fn answered(locks: &Path, device: DeviceFacts) -> Event {

@@ -7,6 +7,7 @@ use fleetcal_model::point::Point;
 use fleetcal_model::row::{Row, Sample, StopReason};
 use serde::{Deserialize, Serialize};
 
+use super::resume::{Checkpoint, InHand, Resume};
 use crate::device::sim::SimSpec;
 use crate::task::TaskSpec;
 
@@ -30,6 +31,8 @@ pub enum Request {
         sim: SimSpec,
         /// Labels that go into every row.
         labels: RowLabels,
+        /// What earlier workers did of it.
+        resume: Box<Resume>,
     },
 }
 
@@ -55,6 +58,17 @@ pub struct RoundPlan {
     pub pilot: Option<u64>,
 }
 
+/// Devices of the agent that were measured beside one during a visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoRunning {
+    /// The fewest at any time.
+    pub fewest: u64,
+    /// The most at any time.
+    pub most: u64,
+    /// All that there are, itself not counted.
+    pub others: u64,
+}
+
 /// A visit as it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Visit {
@@ -76,6 +90,8 @@ pub struct Visit {
     pub started_utc_ns: u64,
     /// End, nanoseconds since 1970 UTC.
     pub ended_utc_ns: u64,
+    /// Who was measured beside it: the agent's to fill in.
+    pub co_running: Option<CoRunning>,
 }
 
 /// Why a backend has no devices.
@@ -124,8 +140,22 @@ pub enum Event {
         /// The template again, with outcome, validation and conditions filled in.
         template: Box<Row>,
     },
+    /// What it is about to do, so that its death can be told whose fault it was, and its silence be told from work.
+    InHand(InHand),
+    /// A row that an earlier worker opened rests on other code than this one would run: it is begun anew.
+    RowForgotten {
+        /// Its index.
+        row: u64,
+    },
+    /// What was decided so far: said before the first round, and at the end of each.
+    Decided(Checkpoint),
     /// The task is done.
     Done,
+    /// The device context is lost, or the worker panicked: a fresh worker may go on.
+    Lost {
+        /// How.
+        reason: String,
+    },
     /// The task cannot go on.
     Failed {
         /// Why.

@@ -106,7 +106,8 @@ impl Worker {
     pub async fn next_event(&mut self) -> Result<Option<Event>, WorkerError> {
         loop {
             if let Some(event) = self.decoder.message::<Event>()? {
-                self.finished = matches!(event, Event::Devices(_) | Event::Done | Event::Failed { .. });
+                self.finished =
+                    matches!(event, Event::Devices(_) | Event::Done | Event::Lost { .. } | Event::Failed { .. });
                 return Ok(Some(event));
             }
             let mut chunk = Vec::with_capacity(READ_BYTES);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use fleetcal_agent::AgentConfig;
+use fleetcal_agent::{AgentConfig, Deadlines};
 
 use crate::args::{AgentArguments, AgentLimits, NodeArguments};
 use crate::failure::Failure;
@@ -27,6 +27,7 @@ pub(super) fn config(
     limits: &AgentLimits,
 ) -> Result<AgentConfig, Failure> {
     Ok(AgentConfig {
+        deadlines: Deadlines::default(),
         coordinator,
         data_folder,
         node: node.node.clone(),

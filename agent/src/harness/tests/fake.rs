@@ -19,6 +19,7 @@ use crate::harness::clock::Clock;
 use crate::harness::{HarnessError, Setting, measure_family};
 use crate::task::TaskSpec;
 use crate::telemetry::{Processors, Sensor};
+use crate::worker::resume::Resume;
 
 pub(crate) use super::about::{facts, labels};
 pub(crate) use super::said::Said;
@@ -116,6 +117,8 @@ pub(crate) struct FakeDevice {
     /// Allocations that still succeed; the next one finds no memory.
     pub(crate) allocations_left: u64,
     pub(crate) peak_bytes: u64,
+    /// What earlier workers did.
+    pub(crate) resume: Resume,
     /// Calls of `time` after which `interrupt` is set.
     pub(crate) interrupt_after: Option<u64>,
     /// Relative spread of samples, percent.
@@ -151,6 +154,7 @@ impl FakeDevice {
             memory_bytes: 1 << 40,
             allocations_left: u64::MAX,
             peak_bytes: 0,
+            resume: Resume::default(),
             interrupt_after: None,
             spread_percent: 0,
             wobble_permille: BTreeMap::new(),
@@ -184,7 +188,8 @@ impl FakeDevice {
         let interrupt = Rc::clone(&self.interrupt);
         let clock = FakeClock(Rc::clone(&self.clock));
         let labels = labels();
-        let setting = Setting { task, labels: &labels, interrupt: &interrupt, clock: &clock };
+        let setting =
+            Setting { task, labels: &labels, resume: &self.resume.clone(), interrupt: &interrupt, clock: &clock };
         let outcome = measure_family(self, &Copies, setting, &mut events);
         (outcome, Said(events))
     }

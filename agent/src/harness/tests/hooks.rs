@@ -8,6 +8,7 @@ use crate::device::{Device, DeviceError, RawSample};
 use crate::harness::bench::Bench;
 use crate::harness::listener::{HookResult, Listener, Listeners};
 use crate::harness::{Setting, rounds, set_up};
+use crate::worker::resume::Resume;
 
 /// Writes down every hook, asks for counts, and votes for a number of rounds and batches.
 #[derive(Default)]
@@ -106,7 +107,8 @@ fn run_to_its_end(members: Vec<Recorder>) -> (HookResult, Vec<String>, FakeDevic
     let task = task(vec![point(64, 1)]);
     let (log, mut device) = (Rc::clone(&members[0].log), FakeDevice::new());
     let (labels, interrupt, clock) = (labels(), AtomicBool::new(false), FakeClock(Rc::clone(&device.clock)));
-    let setting = Setting { task: &task, labels: &labels, interrupt: &interrupt, clock: &clock };
+    let resume = Resume::default();
+    let setting = Setting { task: &task, labels: &labels, resume: &resume, interrupt: &interrupt, clock: &clock };
     let mut events = Vec::new();
     let mut bench = Bench::new(&mut device, &Copies, setting, &mut events);
     set_up::set_up(&mut bench).expect("a good device");

@@ -89,6 +89,31 @@ fn the_first_failure_ends_the_task_where_the_plan_wants_that() {
 }
 
 #[test]
+fn an_early_exit_closes_every_row_and_says_why_the_others_were_not_measured() {
+    let mut task = task(vec![point(64, 3), point(128, 3)]);
+    task.policy.exit_on_error = true;
+    let mut device = FakeDevice::new().with_fault("s1", Fault::IsWrongOnceTimed);
+    let (outcome, said) = device.measure(&task);
+    assert!(matches!(outcome, Err(HarnessError::FailedSolution { .. })), "{outcome:?}");
+    assert_eq!(said.closed().len(), 6, "no row is lost");
+    let failed = said.closed().into_values().filter(|row| row.outcome.status == Status::Failed).count();
+    assert_eq!(failed, 1, "the first failure is the last thing that was tried");
+    for (index, row) in said.closed() {
+        match row.outcome.status {
+            Status::Skipped => {
+                let reason = row.outcome.reason.as_deref().unwrap_or_default();
+                assert!(reason.contains("exit_on_error") && reason.contains("s1"), "{reason}");
+            }
+            Status::Passed => assert_eq!(said.visits(index).len(), 1, "what was measured before is kept"),
+            Status::Failed => {}
+            status @ (Status::NoCheck | Status::Invalid | Status::Throttled | Status::Contended) => {
+                panic!("{status:?} is no row of this task")
+            }
+        }
+    }
+}
+
+#[test]
 fn a_lost_context_ends_the_task_and_may_be_tried_again() {
     let mut device = FakeDevice::new().with_fault("s1", Fault::LosesTheContext);
     let (outcome, _) = device.measure(&task(vec![point(64, 2)]));

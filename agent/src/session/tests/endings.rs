@@ -27,11 +27,14 @@ async fn a_refused_agent_ends_with_the_coordinators_reason() {
 }
 
 #[tokio::test]
-async fn a_crashed_worker_fails_its_task_with_the_reason_and_keeps_its_rows() {
-    let (mut coordinator, _agent, worker) = at_work().await;
+async fn workers_that_crash_again_and_again_fail_their_task_with_the_reason_and_its_rows_are_kept() {
+    let (mut coordinator, mut agent, worker) = at_work().await;
     measure(&worker, 0, 2);
     measure(&worker, 1, 0);
     worker.crash("worker died of signal 11 (SIGSEGV)");
+    for _ in 0..2 {
+        agent.worker().await.crash("worker died of signal 11 (SIGSEGV)");
+    }
     let (rows, ended) = coordinator.finish().await;
     assert_eq!((ended.outcome(), ended.retry), (v1::TaskOutcome::Failed, true), "{ended:?}");
     assert!(ended.reason.contains("SIGSEGV"), "{}", ended.reason);

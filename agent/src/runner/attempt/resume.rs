@@ -1,0 +1,107 @@
+//! Going on: a fresh worker from where the last one was, an attempt from where an earlier one ended.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use fleetcal_model::estimate::row_id;
+use fleetcal_model::point::{Point, Solution};
+use fleetcal_model::row::{Row, StopReason};
+use fleetcal_proto::convert::Lease;
+
+use super::super::strikes::Strikes;
+use super::{Attempt, OpenRow};
+use crate::spool::SpoolError;
+use crate::spool::journal::{Durability, Entry, LeftRow, Leftover};
+use crate::worker::message::Visit;
+use crate::worker::resume::{KnownRow, KnownVisit, Resume};
+
+/// Keeps the restarts of one attempt apart from those of the next: more workers than this hardly die in one.
+const DEATHS_MAX: u64 = 1 << 12;
+
+impl Attempt {
+    /// Goes on from what an earlier attempt measured: its visits become this attempt's, which hands in all of them.
+    /// Visits that were cut short are left out, and made anew.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub(in crate::runner) async fn take_up(&mut self, left: Leftover) -> Result<(), Arc<SpoolError>> {
+        self.is_whole = false;
+        self.earlier_attempts = left.lease.attempt;
+        let mut visits = 0;
+        for row in left.rows {
+            visits += self.take_up_row(row).await?;
+        }
+        if let Some(checkpoint) = left.decided {
+            self.decide(checkpoint).await?;
+        }
+        self.is_whole = true;
+        let task = self.lease.task_id.as_str();
+        tracing::info!(task, from_attempt = left.lease.attempt, visits, "a task goes on where it was interrupted");
+        self.progress.visits_done = visits;
+        self.tell(Some(format!("goes on after {visits} visits of attempt {}", left.lease.attempt)));
+        Ok(())
+    }
+
+    async fn take_up_row(&mut self, left: LeftRow) -> Result<u64, Arc<SpoolError>> {
+        let LeftRow { index: _, template, visits, closed, cut_short } = left;
+        let visits: Vec<Visit> =
+            visits.into_iter().filter(|visit| visit.stop_reason != StopReason::Interrupted).collect();
+        let says_something = !visits.is_empty() || (closed && !cut_short);
+        let Some(template) = under_lease(template, &self.lease).filter(|_| says_something) else { return Ok(0) };
+        let index = self.rows_opened;
+        self.open_row(template.clone()).await?;
+        let taken = visits.len() as u64;
+        for visit in visits {
+            let visit = Visit { row: index, ..visit };
+            self.journal.add(&Entry::Visited(Cow::Borrowed(&visit)), Durability::System).await?;
+            self.open.entry(index).and_modify(|row| row.visits.push(visit));
+        }
+        if closed && !cut_short {
+            self.close_row(index, template).await?;
+        }
+        Ok(taken)
+    }
+
+    /// What a fresh worker has to know.
+    pub(in crate::runner) fn resume(&self, strikes: &Strikes) -> Resume {
+        let known = |(index, row): (&u64, &OpenRow)| KnownRow {
+            row: *index,
+            template: Box::new(row.template.clone()),
+            visits: row.visits.iter().map(|visit| known_visit(&row.template, visit)).collect(),
+        };
+        Resume {
+            restarts: self.earlier_attempts.saturating_mul(DEATHS_MAX).saturating_add(strikes.deaths()),
+            rows_opened: self.rows_opened,
+            open: self.open.iter().map(known).collect(),
+            closed: self.closed.clone(),
+            checkpoint: self.decided.clone(),
+            set_aside: strikes.set_aside(),
+            one_by_one: strikes.one_by_one(),
+        }
+    }
+
+    /// Grows with everything that a worker finishes.
+    pub(in crate::runner) fn progress_made(&self) -> u64 {
+        self.progress.visits_done + self.closed.len() as u64
+    }
+}
+
+/// The row as one of this lease. None where it does not say what it measured, which no worker of this version writes.
+fn under_lease(mut template: Row, lease: &Lease) -> Option<Row> {
+    let point: Point = template.work.point.parse().ok()?;
+    let solution = Solution { name: template.work.solution.clone(), parameters: Default::default() };
+    let identity = &mut template.identity;
+    identity.row_id = row_id(&lease.task_id, lease.attempt, &template.device.device_uuid, &point, &solution);
+    (identity.attempt, identity.lease_epoch) = (lease.attempt, lease.epoch);
+    Some(template)
+}
+
+fn known_visit(template: &Row, visit: &Visit) -> KnownVisit {
+    KnownVisit {
+        round: visit.round,
+        median_ns: super::median_ns(template, visit),
+        timed_ns: visit.samples.iter().fold(0, |total: u64, sample| total.saturating_add(sample.ns)),
+        samples: visit.samples.len() as u64,
+        wall_ns: visit.ended_utc_ns.saturating_sub(visit.started_utc_ns),
+    }
+}

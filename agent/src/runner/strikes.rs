@@ -1,0 +1,135 @@
+//! Whose fault a worker's death was, and what follows from it.
+
+use std::collections::BTreeMap;
+
+use crate::worker::resume::{InHand, SetAside, Stage, Subject};
+
+/// Workers that a solution may kill before it is set aside.
+const STRIKES: usize = 3;
+
+/// Workers that may die in a row without any progress and without a solution in hand.
+const BARREN: u64 = 3;
+
+/// What follows from a death.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Consequence {
+    /// A fresh worker goes on.
+    GoOn,
+    /// A fresh worker goes on without this solution.
+    SetAside(Subject),
+    /// The attempt cannot go on.
+    GiveUp,
+}
+
+/// What a solution did.
+#[derive(Debug, Default)]
+struct Struck {
+    workers: usize,
+    last: String,
+    is_set_aside: bool,
+}
+
+/// Every death of an attempt's workers.
+#[derive(Debug, Default)]
+pub(super) struct Strikes {
+    struck: BTreeMap<Subject, Struck>,
+    barren: u64,
+    deaths: u64,
+    died_preparing: bool,
+}
+
+impl Strikes {
+    /// A worker died of this with that in hand. `progress` says whether it had got anywhere.
+    pub(super) fn take(&mut self, in_hand: &InHand, reason: &str, progress: bool) -> Consequence {
+        self.deaths += 1;
+        self.died_preparing |= in_hand.stage == Stage::Prepare;
+        if progress {
+            self.barren = 0;
+        }
+        let Some(subject) = &in_hand.subject else {
+            self.barren += 1;
+            return if self.barren >= BARREN { Consequence::GiveUp } else { Consequence::GoOn };
+        };
+        let struck = self.struck.entry(subject.clone()).or_default();
+        struck.workers += 1;
+        struck.last = format!("{}: {reason}", in_hand.stage.when());
+        // A fault at a border is the finding itself.
+        let limit = if in_hand.stage == Stage::Bounds { 1 } else { STRIKES };
+        if struck.workers < limit {
+            return Consequence::GoOn;
+        }
+        struck.is_set_aside = true;
+        Consequence::SetAside(subject.clone())
+    }
+
+    /// Workers that died.
+    pub(super) fn deaths(&self) -> u64 {
+        self.deaths
+    }
+
+    /// Whether one died while it prepared solutions: then they are prepared one by one.
+    pub(super) fn one_by_one(&self) -> bool {
+        self.died_preparing
+    }
+
+    /// Solutions that are not touched again.
+    pub(super) fn set_aside(&self) -> Vec<SetAside> {
+        let gone = self.struck.iter().filter(|(_, struck)| struck.is_set_aside);
+        gone.map(|(subject, struck)| SetAside { subject: subject.clone(), reason: struck.sentence() }).collect()
+    }
+}
+
+impl Struck {
+    fn sentence(&self) -> String {
+        match self.workers {
+            1 => format!("it ended its worker {}", self.last),
+            workers => format!("it ended {workers} workers, the last {}", self.last),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_hand(stage: Stage, solution: Option<&str>) -> InHand {
+        let subject = solution.map(|solution| Subject { point: "p".into(), solution: solution.into() });
+        InHand { stage, subject, expected_ns: 0 }
+    }
+
+    #[test]
+    fn three_deaths_set_a_solution_aside_whatever_others_do_between() {
+        let mut strikes = Strikes::default();
+        for solution in ["s0", "s1", "s0"] {
+            let consequence = strikes.take(&in_hand(Stage::WarmUp, Some(solution)), "signal 11", true);
+            assert_eq!(consequence, Consequence::GoOn);
+        }
+        let last = strikes.take(&in_hand(Stage::Timing, Some("s0")), "exit code 139", false);
+        assert!(matches!(last, Consequence::SetAside(subject) if subject.solution == "s0"));
+        let [aside] = &strikes.set_aside()[..] else { panic!("one is set aside: {:?}", strikes.set_aside()) };
+        assert_eq!(aside.reason, "it ended 3 workers, the last while launches were timed: exit code 139");
+    }
+
+    #[test]
+    fn a_fault_next_to_unmapped_memory_is_final() {
+        let mut strikes = Strikes::default();
+        let consequence = strikes.take(&in_hand(Stage::Bounds, Some("s0")), "signal 11", true);
+        assert!(matches!(consequence, Consequence::SetAside(_)));
+        assert_eq!(
+            strikes.set_aside()[0].reason,
+            "it ended its worker during a launch next to unmapped memory: signal 11"
+        );
+    }
+
+    #[test]
+    fn three_deaths_for_nothing_end_the_attempt_and_progress_counts_anew() {
+        let mut strikes = Strikes::default();
+        let opening = in_hand(Stage::Open, None);
+        let taken = [false, false, true, false, false].map(|progress| strikes.take(&opening, "no device", progress));
+        assert_eq!(taken[..4], [Consequence::GoOn, Consequence::GoOn, Consequence::GoOn, Consequence::GoOn]);
+        assert_eq!(taken[4], Consequence::GiveUp);
+        assert!(!strikes.one_by_one());
+        strikes.take(&in_hand(Stage::Prepare, None), "signal 11", true);
+        assert!(strikes.one_by_one(), "the next death in there names its solution");
+    }
+}
