@@ -25,6 +25,24 @@
 //! The score is never below the bound. Work whose constant is missing is [`Leg::NotPriced`], with the reason and with
 //! what it takes at least; such a score orders nothing, and [`Score::seconds`] says so instead of leaving the leg out.
 
+//!
+//! ```
+//! use fleetcal_model::machine::{Machine, Request};
+//! use fleetcal_model::score::Kernel;
+//! use fleetcal_model::units::{Bytes, BytesPerSecond, Seconds};
+//!
+//! // Usually `Machine::load` takes the constants from a document.
+//! let mut machine = Machine::unknown(Request::new("a class".into()));
+//! machine.memory_bandwidth = Ok(BytesPerSecond(4e12));
+//! let once = Kernel { read: Bytes(4_000_000_000), requested: Bytes(4_000_000_000), ..Kernel::default() };
+//! assert_eq!(machine.score(&once).seconds(), Ok(Seconds(1e-3)));
+//! // Read twice, it depends on the cache, of which this machine knows nothing.
+//! let twice = Kernel { requested: Bytes(8_000_000_000), working_set: Some(Bytes(1 << 20)), ..once };
+//! let why = machine.score(&twice).seconds().unwrap_err();
+//! assert_eq!(why.to_string(), "the document has no cache_capacity");
+//! assert_eq!(machine.score(&twice).at_least(), Some(Seconds(1e-3)));
+//! ```
+
 use crate::machine::{Machine, Pipe};
 use crate::units::{Operations, Seconds};
 

@@ -60,6 +60,14 @@ fn list(legs: &[(BoundLeg, NotPriced)]) -> String {
     legs.iter().map(|(_, why)| why.to_string()).collect::<Vec<_>>().join("; ")
 }
 
+impl Bound {
+    /// Whether a measured time proves the constants wrong: they understate the machine, and must be fitted again. A bound
+    /// whose count is an upper one proves nothing.
+    pub fn is_violated_by(&self, measured: Seconds) -> bool {
+        self.exact && measured.0 > 0.0 && measured < self.time
+    }
+}
+
 impl Machine {
     /// The roofline bound of one kernel. It exists if any leg with work has a rate.
     ///

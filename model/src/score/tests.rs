@@ -80,6 +80,10 @@ fn a_matrix_product_far_below_its_peak_is_bounded_and_not_predicted() {
     let bound = advisories().bound(&work(537_000_000, 0)).expect("a bound");
     assert_eq!((bound.leg, bound.exact), (BoundLeg::Operations(Pipe::Scalar, F32), true));
     assert_eq!((bound.time.0 / 2.349e-3 * 1e3).round(), 15.0, "1.5% of the peak in 2.349 ms");
+    assert!(!bound.is_violated_by(Seconds(2.349e-3)) && bound.is_violated_by(Seconds(3e-5)), "{bound:?}");
+    let upper = Kernel { operations_exact: false, ..work(537_000_000, 0) };
+    let bound = advisories().bound(&upper).expect("a bound");
+    assert!(!bound.is_violated_by(Seconds(3e-5)), "an upper count proves nothing");
 }
 
 #[test]
@@ -173,4 +177,19 @@ fn a_rate_that_was_shown_above_its_peak_raises_the_ceiling() {
     assert_eq!(machine.bound(&work(0, 8)).expect("a bound").time, Seconds(8.0));
     let no_peak = Machine { peaks: BTreeMap::new(), ..machine };
     assert!(no_peak.bound(&work(8, 0)).is_err(), "an issue rate by itself is no ceiling");
+}
+
+#[test]
+fn a_row_is_a_kernel_by_its_counts() {
+    let mut row = crate::testing::RowSpec::new("triad", 1 << 20, &[1e5; 3]).row();
+    row.counts.bytes_requested = row.counts.bytes_read;
+    (row.counts.flops, row.counts.tensor_ops, row.counts.kernels) = (30, 10, 0);
+    let kernel = Kernel::of_row(&row);
+    assert_eq!((kernel.read, kernel.written, kernel.reread()), (Bytes(8 << 20), Bytes(4 << 20), Bytes(0)));
+    let counted = [((Pipe::Scalar, F32), Operations(20)), ((Pipe::Tensor, F32), Operations(10))];
+    assert_eq!((kernel.operations, kernel.launches), (counted.into(), 1), "what is no tensor work is scalar");
+    // Counts of a file are believed as far as they can be true.
+    row.counts.bytes_written = u64::MAX;
+    let kernel = Kernel::of_row(&row);
+    assert_eq!((kernel.compulsory(), kernel.read), (Bytes(12 << 20), Bytes(0)));
 }
