@@ -40,6 +40,9 @@ impl HeldOut {
         for row in pool.rows().iter().copied().filter(|row| row.identity.role == Role::HeldOut) {
             by_condition.entry(Condition::of(row).to_map()).or_default().push(row);
         }
+        if by_condition.is_empty() {
+            return Vec::new();
+        }
         let fitted = fitted_shapes(pool);
         let (class_id, origin) = (pool.class_id(), pool.origin());
         let of_condition = |(condition, rows): (Wanted, Vec<&Row>)| {

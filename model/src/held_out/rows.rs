@@ -1,6 +1,6 @@
 //! Held-out rows of a pool as points: each predicted from its own counts, or left out with the reason.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Point;
 use crate::fit::pool::Pool;
@@ -128,10 +128,13 @@ impl HeldOutRows {
     }
 }
 
-/// The shapes of the rows that feed fits.
+/// The shapes of the rows that feed fits. A fleet has many rows of few points: each point is read once.
 pub(crate) fn fitted_shapes(pool: &Pool<'_>) -> BTreeSet<String> {
-    let fitted = pool.rows().iter().filter(|row| row.feeds_fits());
-    fitted.filter_map(|row| Some(Labels::of(row).ok()?.shape)).collect()
+    let mut points: BTreeMap<&str, &Row> = BTreeMap::new();
+    for row in pool.rows().iter().copied().filter(|row| row.feeds_fits()) {
+        points.entry(row.work.point.as_str()).or_insert(row);
+    }
+    points.into_values().filter_map(|row| Some(Labels::of(row).ok()?.shape)).collect()
 }
 
 fn point(row: &Row, machine: &Machine, fitted: &BTreeSet<String>, predicted: Predicted) -> Result<Point, Exclusion> {

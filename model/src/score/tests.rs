@@ -154,6 +154,27 @@ fn what_has_no_constant_is_named_and_never_free() {
 }
 
 #[test]
+fn a_rate_that_is_none_prices_nothing() {
+    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let (bandwidth, rate) = (Ok(BytesPerSecond(rate)), Ok(OperationsPerSecond(rate)));
+        let machine = Machine {
+            memory_bandwidth: bandwidth.clone(),
+            memory_ceiling: bandwidth,
+            full_issue_rates: [(F32, rate.clone())].into(),
+            peaks: [((Pipe::Scalar, F32), rate.clone())].into(),
+            launch_latency: Ok(Seconds(f64::NAN)),
+            ..round_numbers()
+        };
+        let kernel = Kernel { read: Bytes(1), ..contraction(1, 1, 1) };
+        let Score { memory, scalar, launch, .. } = machine.score(&kernel);
+        for leg in [memory, scalar, launch] {
+            assert_eq!(leg, Leg::NotPriced { reason: NotPriced::NotFinite, at_least: None }, "{rate:?}");
+        }
+        assert!(machine.bound(&kernel).is_err(), "{rate:?}");
+    }
+}
+
+#[test]
 fn a_bound_exists_if_any_leg_does_and_says_what_it_lacks() {
     let memory_only = Machine { memory_bandwidth: Ok(BytesPerSecond(10.0)), ..nothing_known() };
     let kernel = Kernel { bytes_exact: false, ..work(5, 20) };
