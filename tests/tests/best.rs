@@ -31,7 +31,7 @@ elements = ["2^24", "2^26"]
 "#;
 
 /// Calibrates one simulated device, and returns the documents with the rows of the run alone.
-fn calibrate(data: &Path, plan: &str) -> (Vec<Document>, Vec<Row>, Option<i32>) {
+fn calibrate(data: &Path, plan: &str) -> (Vec<Document>, Vec<Row>, (Option<i32>, String)) {
     let folder = data.display().to_string();
     let before = rows(data).len();
     let arguments =
@@ -42,7 +42,7 @@ fn calibrate(data: &Path, plan: &str) -> (Vec<Document>, Vec<Row>, Option<i32>) 
         serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     let documents = texts.iter().map(|text| Document::from_json(&text.to_string()).expect("a document")).collect();
     // Runs sort by the time of their begin, and so do their parts.
-    (documents, rows(data).split_off(before), ended.status.code())
+    (documents, rows(data).split_off(before), (ended.status.code(), said.into_owned()))
 }
 
 fn rows(data: &Path) -> Vec<Row> {
@@ -61,8 +61,9 @@ fn a_plan_of_the_best_measures_exactly_what_the_constants_select() {
 
     // Nothing was published yet: every point is skipped, and says so. No solution is tried in its place.
     let folder = data.path().join("data");
-    let (_, skipped, code) = calibrate(&folder, &best);
+    let (_, skipped, (code, said)) = calibrate(&folder, &best);
     assert_eq!(code, Some(8), "nothing was measured");
+    assert!(said.contains("8 rows were skipped: 2 times no constants in force select a solution for copy"), "{said}");
     assert_eq!(skipped.len(), 8, "2 kernels, formats and sizes");
     for row in &skipped {
         assert_eq!((row.outcome.status, row.timing.samples.len()), (Status::Skipped, 0), "{}", row.work.point);
@@ -70,7 +71,7 @@ fn a_plan_of_the_best_measures_exactly_what_the_constants_select() {
         assert!(reason.starts_with("no constants in force select"), "{}: {reason}", row.work.point);
     }
 
-    let (documents, all, code) = calibrate(&folder, &smoke);
+    let (documents, all, (code, _)) = calibrate(&folder, &smoke);
     assert_eq!(code, Some(0));
     let tried: BTreeSet<&str> = all.iter().map(|row| row.work.solution.as_str()).collect();
     assert!(tried.len() > 1, "a choice is what is tested: {tried:?}");
@@ -84,7 +85,7 @@ fn a_plan_of_the_best_measures_exactly_what_the_constants_select() {
         })
         .collect();
 
-    let (_, measured, code) = calibrate(&folder, &best);
+    let (_, measured, (code, _)) = calibrate(&folder, &best);
     assert_eq!(code, Some(0));
     assert_eq!(measured.len(), 8, "one row a point");
     for row in &measured {

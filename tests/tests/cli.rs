@@ -160,7 +160,7 @@ fn every_command_shows_an_example() {
     let text = String::from_utf8_lossy(&top.stdout).into_owned();
     assert!(text.contains("Example") && text.contains("Exit codes"), "{text}");
     assert!(!text.contains("worker"), "the worker is for agents only:\n{text}");
-    for command in ["calibrate", "coordinator", "agent", "run", "status", "devices"] {
+    for command in ["calibrate", "coordinator", "agent", "run", "status", "devices", "rows"] {
         let help = output(&[command, "--help"]);
         assert!(String::from_utf8_lossy(&help.stdout).contains("Example"), "{command} --help shows no example");
     }

@@ -92,8 +92,8 @@ pub enum Refused {
     /// It is wrong as it is: a plan or a selector that says nothing, or a plan that its own limits or the memory of the
     /// devices forbid.
     Request,
-    /// No device or run is there that it means.
+    /// There is no run of that name.
     NotFound,
-    /// It cannot be done as things stand.
+    /// It cannot be done as things stand: no device that it means is connected, or the run has ended.
     State,
 }

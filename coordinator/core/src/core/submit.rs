@@ -185,7 +185,8 @@ impl Core {
 /// What kind of refusal it is.
 fn kind_of(refusal: &Refusal) -> Refused {
     match refusal {
-        Refusal::NoDevice { .. } => Refused::NotFound,
+        // Devices come and go.
+        Refusal::NoDevice { .. } => Refused::State,
         Refusal::NothingFits { .. } | Refusal::OverBudget { .. } => Refused::Request,
     }
 }
