@@ -24,12 +24,14 @@ use crate::worker::resume::Resume;
 pub mod arena;
 mod batching;
 pub mod bench;
+mod bounds;
 pub mod budget;
 pub mod clock;
 mod data;
 pub mod flush;
 pub mod listener;
 mod load;
+mod look;
 pub mod monitor;
 pub mod order;
 mod progress;
@@ -45,6 +47,7 @@ pub mod stop;
 pub mod template;
 mod timer;
 mod validator;
+pub mod zones;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -169,6 +172,7 @@ fn measure_family<D: Device>(
         Box::new(progress::ProgressListener::of(setting.resume)),
         Box::new(data::DataInitialisation),
         Box::new(validator::ReferenceValidator::new(policy.validate_elements)),
+        Box::new(bounds::GuardZones),
         Box::new(batching::Batcher),
         Box::new(settle::Settler::default()),
         Box::new(load::Loader::default()),

@@ -8,6 +8,7 @@ use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::Counts;
 
 use crate::data::InputData;
+use crate::number;
 
 /// A point that a family cannot measure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -198,7 +199,8 @@ pub trait Family: Sync {
     fn launch(&self, point: &Point, solution: &Solution, device: &DeviceFacts) -> Launch;
 
     /// The right value of one element of one output buffer, in the arithmetic of the point's number format, where inputs
-    /// hold this pattern, and the error that a right kernel may show. `buffer` indexes [`Family::buffers`].
+    /// hold this pattern, and the error that a right kernel may show. `buffer` indexes [`Family::buffers`]; elements
+    /// count from the array's first, gaps between rows included.
     fn reference(&self, point: &Point, pattern: DataPattern, buffer: usize, element: u64) -> Expected;
 }
 
@@ -207,8 +209,30 @@ pub trait Family: Sync {
 pub struct Expected {
     /// The value.
     pub value: f64,
-    /// Largest relative error of a right kernel.
+    /// Largest [`Expected::error`] of a right kernel.
     pub relative_tolerance: f64,
+}
+
+impl Expected {
+    /// A value that a kernel may miss by what its number format lets pass: what a family without a tighter bound expects.
+    pub fn within_format(value: f64, dtype: Dtype) -> Self {
+        Self { value, relative_tolerance: number::tolerance(dtype) }
+    }
+
+    /// How far off a value is: |found − value| / (|found| + |value| + 1), as the Tensile client has it: relative for large
+    /// values, absolute for small ones. The same number, the same infinity, and no number where none is right are off by
+    /// nothing; any other that is not finite is off by infinity.
+    pub fn error(&self, found: f64) -> f64 {
+        let Self { value, .. } = *self;
+        if found == value || found.is_nan() && value.is_nan() {
+            return 0.0;
+        }
+        if !found.is_finite() || !value.is_finite() {
+            return f64::INFINITY;
+        }
+        // Halves, so that no sum leaves the format.
+        (found / 2.0 - value / 2.0).abs() / (found.abs() / 2.0 + value.abs() / 2.0 + 0.5)
+    }
 }
 
 /// The family of a sweep, or `None` while the sweep has no kernels yet.
@@ -231,6 +255,26 @@ pub fn family(sweep: Sweep) -> Option<&'static dyn Family> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_are_relative_and_what_is_not_finite_is_right_or_wholly_wrong() {
+        let error = |value, found| Expected::within_format(value, Dtype::F32).error(found);
+        assert_eq!(
+            (error(2.0, 2.0), error(1.0, 0.0), error(0.0, 1.0), error(1e9, -1e9)),
+            (0.0, 0.5, 0.5, 2e9 / (2e9 + 1.0))
+        );
+        assert_eq!((error(f64::NAN, f64::NAN), error(f64::INFINITY, f64::INFINITY)), (0.0, 0.0));
+        for (value, found) in [
+            (f64::NAN, 1.0),
+            (1.0, f64::NAN),
+            (f64::INFINITY, 1.0),
+            (1.0, f64::INFINITY),
+            (f64::INFINITY, f64::NEG_INFINITY),
+        ] {
+            assert_eq!(error(value, found), f64::INFINITY, "{found} is no {value}");
+        }
+        assert!(error(1e300, -1e300) > 0.5, "sums beyond the format are no excuse");
+    }
 
     #[test]
     fn rows_and_gaps_share_every_element_between_them() {

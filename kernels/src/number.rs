@@ -16,9 +16,43 @@ pub fn bits(value: f64, dtype: Dtype) -> Option<u64> {
     }
 }
 
+/// Error, see [`crate::Expected::error`], up to which results of a format count as right where nothing tighter is known
+/// of the kernel. These are the Tensile client's, for sums of some thousand terms; whole numbers are exact.
+pub fn tolerance(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F64 => 1e-12,
+        Dtype::F32 => 1e-4,
+        // The mantissa of binary16.
+        Dtype::F16 | Dtype::Tf32 => 0.01,
+        Dtype::Bf16 => 0.1,
+        Dtype::Fp8E4m3 => 0.125,
+        Dtype::Fp8E5m2 => 0.25,
+        Dtype::I8 | Dtype::I32 => 0.0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_format_lets_its_own_rounding_pass() {
+        for (dtype, mantissa_bits) in [
+            (Dtype::F64, 52),
+            (Dtype::F32, 23),
+            (Dtype::Tf32, 10),
+            (Dtype::F16, 10),
+            (Dtype::Bf16, 7),
+            (Dtype::Fp8E4m3, 3),
+            (Dtype::Fp8E5m2, 2),
+        ] {
+            let rounding =
+                0.5 / f64::from(1 << mantissa_bits.min(30)) / f64::from(1 << (mantissa_bits - mantissa_bits.min(30)));
+            assert!(tolerance(dtype) > rounding, "{dtype}");
+            assert!(tolerance(dtype) < 0.5, "{dtype} lets anything pass");
+        }
+        assert_eq!((tolerance(Dtype::I8), tolerance(Dtype::I32)), (0.0, 0.0));
+    }
 
     #[test]
     fn bits_are_those_of_the_rounded_value() {

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use fleetcal_kernels::{BufferRole, Family};
+use fleetcal_kernels::{BufferRole, BufferSpec, Family};
 use fleetcal_model::row::Sample;
 
 use super::arena::Arena;
 use super::budget::Limits;
 use super::record::{PointWork, Record, Verdict, VisitState};
 use super::{HarnessError, Setting, Sink};
-use crate::device::{Device, DeviceError, RawSample, Series, nan_bits};
+use crate::device::{Array, Device, DeviceError, RawSample, Series, nan_bits};
 use crate::worker::message::Event;
 use crate::worker::resume::{InHand, Stage, Subject};
 
@@ -242,16 +242,30 @@ impl<'a, D: Device> Bench<'a, D> {
         Ok(samples)
     }
 
-    /// Reads elements of an array of the point in hand: those of `array` at the stride, from element `first`.
+    /// Reads logical elements of an array of the point in hand: `first`, `first + stride`, … below `first + elements`.
+    /// Where the array has rows, `first` begins one.
     ///
     /// # Errors
     /// What the device says.
     pub fn gather(&mut self, array: usize, first: u64, elements: u64, stride: u64) -> Result<Vec<f64>, HarnessError> {
         let mut arrays = self.arena.arrays(&self.points[self.position.point].buffers);
-        let mut view = arrays.swap_remove(array);
-        view.offset_bytes += first * view.spec.dtype.bytes();
-        view.spec.elements = elements;
+        let view = part(arrays.swap_remove(array), first, elements);
         Ok(self.device.gather(&view, stride)?)
+    }
+
+    /// Fills the inputs of the point in hand where their data is not there already, for all points at once that want
+    /// the same.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn fill_inputs(&mut self) -> Result<(), HarnessError> {
+        let points = &self.points;
+        let elements_wanted = |spec: &BufferSpec| {
+            let same = |other: &&BufferSpec| other.role == spec.role && other.dtype == spec.dtype;
+            points.iter().flat_map(|work| &work.buffers).filter(same).map(|other| other.elements).max().unwrap_or(0)
+        };
+        let pattern = self.setting.task.policy.data;
+        Ok(self.arena.fill(self.device, &points[self.position.point].buffers, pattern, elements_wanted)?)
     }
 
     /// Poisons the outputs of the point in hand.
@@ -266,4 +280,23 @@ impl<'a, D: Device> Bench<'a, D> {
         }
         Ok(())
     }
+
+    /// Poisons logical elements of an output of the point in hand. Where the array has rows, `first` begins one.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn poison_part(&mut self, array: usize, first: u64, elements: u64) -> Result<(), HarnessError> {
+        let mut arrays = self.arena.arrays(&self.points[self.position.point].buffers);
+        let view = part(arrays.swap_remove(array), first, elements);
+        Ok(self.device.set(&view, nan_bits(view.spec.dtype))?)
+    }
+}
+
+/// The part of an array with so many logical elements from `first`, gaps between them included.
+fn part<Buffer>(mut array: Array<'_, Buffer>, first: u64, elements: u64) -> Array<'_, Buffer> {
+    let (spec, last) = (&array.spec, first.saturating_add(elements.saturating_sub(1)));
+    let start = spec.position(first);
+    array.offset_bytes += start * spec.dtype.bytes();
+    array.spec.elements = spec.position(last).saturating_sub(start).saturating_add(u64::from(elements > 0));
+    array
 }

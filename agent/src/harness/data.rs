@@ -1,8 +1,6 @@
 //! Listener: memory of a round, random inputs, poisoned outputs.
 
-use fleetcal_kernels::BufferSpec;
-
-use super::arena::slot_bytes;
+use super::arena::{Guards, slot_bytes};
 use super::bench::Bench;
 use super::listener::{HookResult, Listener};
 use super::order::RoundRandom;
@@ -25,10 +23,11 @@ impl<D: Device> Listener<D> for DataInitialisation {
             let restarts = bench.setting.resume.restarts;
             RoundRandom::offset_bytes(bench.setting.task.seed, bench.position.round, restarts)
         };
+        let guards = Guards::of(bench.setting.task.policy.bounds);
         loop {
             let wanted = (0..bench.points.len()).filter(|&point| !bench.wanted_of(point).is_empty());
             let slots = slot_bytes(wanted.map(|point| bench.points[point].buffers.as_slice()));
-            match bench.arena.renew(bench.device, &slots, offset_bytes) {
+            match bench.arena.renew(bench.device, &slots, offset_bytes, guards) {
                 Err(error @ DeviceError::OutOfMemory { .. }) if give_up_largest(bench, &error)? => {}
                 outcome => {
                     bench.round_ns = bench.since_ns(started_ns);
@@ -38,21 +37,16 @@ impl<D: Device> Listener<D> for DataInitialisation {
         }
     }
 
-    /// Fills inputs, for all points at once that want the same data.
     fn pre_problem(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
         let started_ns = bench.setting.clock.monotonic_ns();
-        let points = &bench.points;
-        let elements_wanted = |spec: &BufferSpec| {
-            let same = |other: &&BufferSpec| other.role == spec.role && other.dtype == spec.dtype;
-            points.iter().flat_map(|work| &work.buffers).filter(same).map(|other| other.elements).max().unwrap_or(0)
-        };
-        let pattern = bench.setting.task.policy.data;
-        bench.arena.fill(bench.device, &points[bench.position.point].buffers, pattern, elements_wanted)?;
+        bench.fill_inputs()?;
         bench.round_ns += bench.since_ns(started_ns);
         Ok(())
     }
 
+    /// Inputs are filled again where the solution before was wrong, and may have spoilt them.
     fn pre_visit(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
+        bench.fill_inputs()?;
         bench.poison_outputs()
     }
 }

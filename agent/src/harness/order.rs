@@ -44,6 +44,13 @@ impl RoundRandom {
             * OFFSET_STEP_BYTES
     }
 
+    /// The randomness of one check of one record, apart from that of orders and offsets.
+    pub fn for_check(seed: u64, check: u64, record: u64) -> Self {
+        /// Keeps these streams apart from those of orders, and of offsets.
+        const CHECK_STREAM: u64 = 1 << 62;
+        Self::new(seed, CHECK_STREAM | (record << 24) | check)
+    }
+
     /// Order of the screening round: points shuffled, and the solutions within each. A point stays in one piece, so
     /// that its reference is computed once for all its solutions.
     pub fn screening(&mut self, mut stops: Vec<Stop>) -> Vec<Stop> {
@@ -79,7 +86,7 @@ impl RoundRandom {
     }
 
     /// A number below `bound`, each equally likely (Lemire: Fast random integer generation in an interval, 2019).
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         let rejected = bound.wrapping_neg() % bound.max(1);
         loop {
             let wide = u128::from(self.0.next_u64()) * u128::from(bound);

@@ -5,8 +5,9 @@ use fleetcal_model::point::{Point, Solution};
 use fleetcal_model::row::Counts;
 
 use super::HarnessError;
-use super::arena::{allocated_bytes, slot_bytes};
+use super::arena::{Guards, allocated_bytes, slot_bytes};
 use super::bench::{Bench, SCREENING_ROUND};
+use super::bounds::check_at_pages;
 use super::flush::Flush;
 use super::monitor::Watch;
 use super::record::{PointWork, Publication, Record, Verdict};
@@ -20,8 +21,8 @@ use crate::worker::resume::{Stage, Subject};
 /// What compiling and loading one solution may take, nanoseconds.
 const PREPARE_NS: u64 = 500_000_000;
 
-/// Measures the instrument, drops points that cannot be measured, prepares every solution of the others, and publishes
-/// the rows of those that do not compile.
+/// Measures the instrument, drops points that cannot be measured, prepares every solution of the others, publishes
+/// the rows of those that do not compile, and, where the plan wants that, runs all next to unmapped pages.
 ///
 /// # Errors
 /// A lost device, or a sink that is gone.
@@ -37,6 +38,7 @@ pub(super) fn set_up<D: Device>(bench: &mut Bench<'_, D>) -> Result<(), HarnessE
     bench.next_round = bench.first_round;
     bench.take_up()?;
     bench.say_checkpoint()?;
+    check_at_pages(bench)?;
     bench.close_settled_rows()
 }
 
@@ -69,9 +71,9 @@ fn point_work<D: Device>(bench: &Bench<'_, D>, point: &Point) -> PointWork {
 }
 
 /// Bytes that these points need at once: their shared arrays and the largest flush buffer.
-fn needed_bytes<'a>(points: impl Iterator<Item = &'a PointWork> + Clone) -> u64 {
+fn needed_bytes<'a>(points: impl Iterator<Item = &'a PointWork> + Clone, guards: Guards) -> u64 {
     let flush_bytes = points.clone().filter_map(|work| work.flush.bytes).max().unwrap_or(0);
-    allocated_bytes(&slot_bytes(points.map(|work| work.buffers.as_slice()))).saturating_add(flush_bytes)
+    allocated_bytes(&slot_bytes(points.map(|work| work.buffers.as_slice())), guards).saturating_add(flush_bytes)
 }
 
 /// Drops points, the largest first, until the others fit in `free_bytes` together.
@@ -80,8 +82,9 @@ pub(super) fn drop_too_large<D: Device>(
     points: &mut Vec<PointWork>,
     free_bytes: u64,
 ) -> Result<(), HarnessError> {
-    while needed_bytes(points.iter()) > free_bytes {
-        let sizes = points.iter().map(|work| needed_bytes(std::iter::once(work)));
+    let guards = Guards::of(bench.setting.task.policy.bounds);
+    while needed_bytes(points.iter(), guards) > free_bytes {
+        let sizes = points.iter().map(|work| needed_bytes(std::iter::once(work), guards));
         let Some((largest, wanted_bytes)) = sizes.enumerate().max_by_key(|(_, bytes)| *bytes) else { break };
         let dropped = points.remove(largest);
         let reason = format!("needs {wanted_bytes} bytes, {free_bytes} free");

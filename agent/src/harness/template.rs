@@ -7,7 +7,6 @@ use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::estimate::row_id;
 use fleetcal_model::id::AgentId;
 use fleetcal_model::point::{Point, Solution};
-use fleetcal_model::policy::BoundsCheck;
 use fleetcal_model::row::{
     Conditions, Counts, DeviceColumns, Identity, IntervalMethod, Origin, Outcome, Role, Row, Status, Timing,
     TimingMode, Work,
@@ -57,7 +56,7 @@ impl RowSource<'_> {
             status: Status::Skipped,
             reason: None,
             validated_elements: 0,
-            bounds_check: BoundsCheck::None,
+            bounds_check: self.setting.task.policy.bounds,
             max_error: None,
             max_error_index: None,
             predicted_score_ns: None,

@@ -2,10 +2,13 @@
 
 mod about;
 mod batching;
+mod bounds;
+mod copies;
 pub(crate) mod fake;
 mod hooks;
 mod limits;
 mod loads;
+mod memory;
 mod outcomes;
 mod pilot;
 mod procedure;

@@ -1,43 +1,52 @@
-//! Listener: compares results with the reference, on a warm-up, before anything is timed.
+//! Listener: compares results with the reference, on a warm-up, before anything is timed, and again after it.
 
-use fleetcal_kernels::data::next_prime;
-use fleetcal_kernels::{BufferRole, Expected};
+use fleetcal_kernels::{BufferRole, BufferSpec, Expected};
 
 use super::HarnessError;
 use super::bench::Bench;
 use super::listener::{HookResult, Listener};
+use super::look::Look;
+use super::order::RoundRandom;
 use super::record::{Checked, Verdict, Worst};
 use crate::device::Device;
 
-/// Elements looked at in one go: bounds the host memory of a check.
-const CHUNK_ELEMENTS: u64 = 1 << 20;
-
 /// Elements looked at again, in later visits and after timed launches: enough to see wrong writes, cheap enough to be
-/// done always. A timed launch that wrote nothing is not seen: what the warm-up wrote stands there, and is right.
+/// done always.
 const RECHECK_ELEMENTS: i64 = 4096;
 
-/// The reference of one array of the point in hand, at one stride.
+/// Elements of each output that are poisoned before timed launches and looked at after them, so that launches that write
+/// nothing do not pass on what the warm-up wrote. So few are written in microseconds, and stir up no cache.
+const WINDOW_ELEMENTS: u64 = 4096;
+
+/// Of the first so many measuring rounds, one is chosen for each solution in which the whole output is poisoned before
+/// timed launches, and looked at in full after them. No task has fewer rounds than that, unless its plan says so.
+const CHOSEN_OF_ROUNDS: u64 = 3;
+
+/// The reference of one look at one array of the point in hand.
 struct Reference {
     array: usize,
-    stride: u64,
+    look: Look,
     expected: Vec<Expected>,
 }
 
+/// How closely a visit's results are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// As many elements as the plan wants.
+    Full,
+    /// Some.
+    InPassing,
+    /// Some, and those that were poisoned before the timed launches.
+    Window,
+}
+
 /// Judges every solution once in full before it is timed, and every visit's warm-up and last timed launch in passing:
-/// fresh buffers and timed launches can go wrong too.
+/// fresh buffers and timed launches can go wrong too. In one visit of each solution, chosen by the task's seed, the timed
+/// launches are judged in full.
 pub(super) struct ReferenceValidator {
     elements: i64,
     /// Kept from solution to solution of one point.
     references: Vec<Reference>,
-}
-
-/// Stride of a check of `wanted` of `total` elements: 1 for all (−1, or at least as many as there are), else the next
-/// prime at or above `total / wanted`.
-pub(super) fn stride(total: u64, wanted: i64) -> u64 {
-    match u64::try_from(wanted) {
-        Ok(wanted) if wanted > 0 && wanted < total => next_prime(total.div_ceil(wanted)),
-        _ => 1,
-    }
 }
 
 impl ReferenceValidator {
@@ -46,70 +55,86 @@ impl ReferenceValidator {
         Self { elements, references: Vec::new() }
     }
 
+    /// Judges the results of the solution in hand in full, unless the plan wants no check.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(super) fn judge_all<D: Device>(&mut self, bench: &mut Bench<'_, D>, when: &str) -> HookResult {
+        if self.elements == 0 { Ok(()) } else { self.judge(bench, Depth::Full, when) }
+    }
+
     /// How many elements a check in passing looks at.
     fn recheck_elements(&self) -> i64 {
         if self.elements < 0 { RECHECK_ELEMENTS } else { self.elements.min(RECHECK_ELEMENTS) }
     }
 
+    /// What a check of one output looks at.
+    fn looks<D: Device>(&self, bench: &Bench<'_, D>, spec: &BufferSpec, depth: Depth) -> Vec<Look> {
+        match depth {
+            Depth::Full => {
+                let spread = Look::spread(spec, self.elements);
+                std::iter::once(spread).chain((spread.stride > 1).then(|| Look::last(spec))).collect()
+            }
+            Depth::InPassing => vec![Look::spread(spec, self.recheck_elements())],
+            Depth::Window => vec![window(bench, spec), Look::spread(spec, self.recheck_elements())],
+        }
+    }
+
     /// Compares every output of the point in hand, and joins what it finds to the verdict of the record in hand.
-    fn judge<D: Device>(&mut self, bench: &mut Bench<'_, D>, elements: i64, when: &str) -> HookResult {
+    fn judge<D: Device>(&mut self, bench: &mut Bench<'_, D>, depth: Depth, when: &str) -> HookResult {
         let before = bench.record().verdict.clone();
         let mut seen = Checked::default();
-        let outputs: Vec<(usize, &'static str, u64)> = bench
-            .point()
-            .buffers
-            .iter()
-            .enumerate()
-            .filter(|(_, spec)| spec.role == BufferRole::Output)
-            .map(|(array, spec)| (array, spec.name, spec.elements))
-            .collect();
-        for (array, name, total) in outputs {
-            let (found, wrong) = self.compare_array(bench, array, total, stride(total, elements))?;
-            seen = seen.and(found);
-            if let Some(wrong) = wrong {
-                let reason =
-                    format!("{name}[{}] is {} {when}, expected {}", wrong.element, wrong.found, wrong.expected);
-                bench.record().verdict = Verdict::Failed { checked: joined(&before, seen), reason };
-                return Ok(());
+        for (array, spec) in outputs(bench) {
+            for look in self.looks(bench, &spec, depth) {
+                let (found, wrong) = self.compare_array(bench, array, &spec, look)?;
+                seen = seen.and(found);
+                if let Some(Wrong { element, found, expected }) = wrong {
+                    let reason = format!("{}[{element}] is {found} {when}, expected {expected}", spec.name);
+                    bench.record().verdict = Verdict::Failed { checked: joined(&before, seen), reason };
+                    return Ok(());
+                }
             }
         }
         bench.record().verdict = Verdict::Passed(joined(&before, seen));
         Ok(())
     }
 
-    /// Compares one output, chunk by chunk; stops at the first wrong chunk.
+    /// Compares what a look sees of one output, part by part; stops at the first wrong part.
     fn compare_array<D: Device>(
         &mut self,
         bench: &mut Bench<'_, D>,
         array: usize,
-        total: u64,
-        stride: u64,
+        spec: &BufferSpec,
+        look: Look,
     ) -> Result<(Checked, Option<Wrong>), HarnessError> {
-        let chunk_span = CHUNK_ELEMENTS.saturating_mul(stride);
         let mut checked = Checked::default();
-        let mut first = 0;
-        while first < total {
-            let span = chunk_span.min(total - first);
-            let found = bench.gather(array, first, span, stride)?;
-            let (seen, wrong) = if span == total {
-                compare(&found, self.reference(bench, array, total, stride), first, stride)
+        for part in look.parts(spec) {
+            let found = bench.gather(array, part.first, part.elements, part.stride)?;
+            // Only what the next solution will be compared with too is worth its memory.
+            let (seen, wrong) = if part == look && part.first == 0 {
+                compare(&found, self.reference(bench, array, spec, look), part, spec)
             } else {
-                compare(&found, &expected(bench, array, first, span, stride), first, stride)
+                compare(&found, &expected(bench, array, spec, part), part, spec)
             };
             checked = checked.and(seen);
             if wrong.is_some() {
                 return Ok((checked, wrong));
             }
-            first += span;
         }
         Ok((checked, None))
     }
 
-    /// The reference of a whole array, computed once a point.
-    fn reference<D: Device>(&mut self, bench: &Bench<'_, D>, array: usize, total: u64, stride: u64) -> &[Expected] {
-        let same = |kept: &Reference| kept.array == array && kept.stride == stride;
+    /// The reference of a look that fits one part, computed once a point.
+    fn reference<D: Device>(
+        &mut self,
+        bench: &Bench<'_, D>,
+        array: usize,
+        spec: &BufferSpec,
+        look: Look,
+    ) -> &[Expected] {
+        let same = |kept: &Reference| kept.array == array && kept.look == look;
         let at = self.references.iter().position(same).unwrap_or_else(|| {
-            self.references.push(Reference { array, stride, expected: expected(bench, array, 0, total, stride) });
+            self.references.push(Reference { array, look, expected: expected(bench, array, spec, look) });
             self.references.len() - 1
         });
         &self.references[at].expected
@@ -140,8 +165,8 @@ impl<D: Device> Listener<D> for ReferenceValidator {
 
     fn validate_warmup(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
         match bench.record().verdict {
-            Verdict::Pending => self.judge(bench, self.elements, "after a warm-up"),
-            Verdict::Passed(_) => self.judge(bench, self.recheck_elements(), "after a warm-up in fresh buffers"),
+            Verdict::Pending => self.judge(bench, Depth::Full, "after a warm-up"),
+            Verdict::Passed(_) => self.judge(bench, Depth::InPassing, "after a warm-up in fresh buffers"),
             Verdict::NoCheck
             | Verdict::Failed { .. }
             | Verdict::Invalid(_)
@@ -151,13 +176,50 @@ impl<D: Device> Listener<D> for ReferenceValidator {
         }
     }
 
-    fn post_visit(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
-        let timed = !bench.visit.samples.is_empty();
-        if timed && matches!(bench.record().verdict, Verdict::Passed(_)) {
-            self.judge(bench, self.recheck_elements(), "after timed launches")?;
+    /// Takes away what the warm-ups wrote, before the first timed launch.
+    fn pre_sync(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
+        if !bench.visit.samples.is_empty() || !matches!(bench.record().verdict, Verdict::Passed(_)) {
+            return Ok(());
+        }
+        if is_chosen(bench) {
+            return bench.poison_outputs();
+        }
+        for (array, spec) in outputs(bench) {
+            let Look { first, elements, .. } = window(bench, &spec);
+            bench.poison_part(array, first, elements)?;
         }
         Ok(())
     }
+
+    fn post_visit(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
+        let timed = !bench.visit.samples.is_empty();
+        if timed && matches!(bench.record().verdict, Verdict::Passed(_)) {
+            let depth = if is_chosen(bench) { Depth::Full } else { Depth::Window };
+            self.judge(bench, depth, "after timed launches")?;
+        }
+        Ok(())
+    }
+}
+
+/// The outputs of the point in hand.
+fn outputs<D: Device>(bench: &Bench<'_, D>) -> Vec<(usize, BufferSpec)> {
+    let buffers = bench.point().buffers.iter().enumerate();
+    buffers.filter(|(_, spec)| spec.role == BufferRole::Output).map(|(array, spec)| (array, spec.clone())).collect()
+}
+
+/// Whether the visit in hand is the one whose timed launches are looked at in full.
+fn is_chosen<D: Device>(bench: &Bench<'_, D>) -> bool {
+    let rounds = bench.limits.rounds.clamp(1, CHOSEN_OF_ROUNDS);
+    let record = bench.position.record as u64;
+    bench.position.round == 1 + RoundRandom::for_check(bench.setting.task.seed, 0, record).below(rounds)
+}
+
+/// What is poisoned of an output before the timed launches of the visit in hand: another part in each visit.
+fn window<D: Device>(bench: &Bench<'_, D>, spec: &BufferSpec) -> Look {
+    let places = spec.logical_elements().saturating_sub(WINDOW_ELEMENTS).saturating_add(1);
+    let record = bench.position.record as u64;
+    let mut random = RoundRandom::for_check(bench.setting.task.seed, bench.position.round + 1, record);
+    Look::window(spec, random.below(places), WINDOW_ELEMENTS)
 }
 
 /// What is known after another look. Looks in passing add no elements to those of the full one; the worst of all stays.
@@ -174,12 +236,13 @@ fn joined(before: &Verdict, seen: Checked) -> Checked {
     }
 }
 
-/// Right values of elements `first`, `first + stride`, … below `first + span` of an array of the point in hand.
-fn expected<D: Device>(bench: &Bench<'_, D>, array: usize, first: u64, span: u64, stride: u64) -> Vec<Expected> {
+/// Right values of what a look sees of an array of the point in hand.
+fn expected<D: Device>(bench: &Bench<'_, D>, array: usize, spec: &BufferSpec, look: Look) -> Vec<Expected> {
     let point = &bench.point().point;
     let pattern = bench.setting.task.policy.data;
-    let reference = |index| bench.family.reference(point, pattern, array, first + index * stride);
-    (0..span.div_ceil(stride)).map(reference).collect()
+    let reference =
+        |index| bench.family.reference(point, pattern, array, spec.position(look.first + index * look.stride));
+    (0..look.elements.div_ceil(look.stride)).map(reference).collect()
 }
 
 /// An element that is not right.
@@ -190,59 +253,42 @@ struct Wrong {
     expected: f64,
 }
 
-/// Compares values read at a stride from element `first` with what they should be.
-fn compare(found: &[f64], expected: &[Expected], first: u64, stride: u64) -> (Checked, Option<Wrong>) {
+/// Compares values that a look has seen with what they should be.
+fn compare(found: &[f64], expected: &[Expected], look: Look, spec: &BufferSpec) -> (Checked, Option<Wrong>) {
     let mut checked = Checked::default();
     let mut wrong = None;
-    for (index, expected) in expected.iter().enumerate() {
-        let element = first + index as u64 * stride;
+    for (index, expected) in (0..).zip(expected) {
+        let element = spec.position(look.first + index * look.stride);
         // A value that did not come back counts as never written.
-        let found = found.get(index).copied().unwrap_or(f64::NAN);
-        let error = relative_error(found, expected.value);
+        let error = found.get(index as usize).map_or(f64::INFINITY, |found| expected.error(*found));
         checked.elements += 1;
         if error > checked.worst.map_or(0.0, |worst| worst.error) {
             checked.worst = Some(Worst { error, element });
         }
         if error > expected.relative_tolerance && wrong.is_none() {
+            let found = found.get(index as usize).copied().unwrap_or(f64::NAN);
             wrong = Some(Wrong { element, found, expected: expected.value });
         }
     }
     (checked, wrong)
 }
 
-/// The error of a value; absolute where the right one is zero, infinite where it is no number.
-fn relative_error(found: f64, expected: f64) -> f64 {
-    let difference = (found - expected).abs();
-    if found == expected {
-        0.0
-    } else if !difference.is_finite() {
-        f64::INFINITY
-    } else if expected == 0.0 {
-        difference
-    } else {
-        difference / expected.abs()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use fleetcal_model::point::Dtype;
+
     use super::*;
 
-    #[test]
-    fn the_stride_is_one_for_all_and_the_next_prime_otherwise() {
-        assert_eq!(stride(1000, -1), 1);
-        assert_eq!(stride(1000, 1000), 1);
-        assert_eq!(stride(1000, 5000), 1);
-        assert_eq!(stride(1024, 128), 11, "8 is no prime, the next one is 11");
-        assert_eq!(stride(1000, 128), 11, "1000/128 is 7.8, 7 would look at more than was asked");
-        assert_eq!(stride(1 << 28, 1 << 20), 257);
+    fn spec() -> BufferSpec {
+        BufferSpec { name: "c", role: BufferRole::Output, dtype: Dtype::F32, elements: 64, rows: None }
     }
 
     #[test]
     fn the_worst_and_the_first_wrong_element_are_found() {
         let expected = [1.0, 2.0, 0.0, 4.0].map(|value| Expected { value, relative_tolerance: 0.01 });
-        let (checked, wrong) = compare(&[1.001, 2.0, 0.5, 8.0], &expected, 10, 3);
-        assert_eq!(checked, Checked { elements: 4, worst: Some(Worst { error: 1.0, element: 19 }) });
+        let look = Look { first: 10, elements: 10, stride: 3 };
+        let (checked, wrong) = compare(&[1.001, 2.0, 0.5, 9.0], &expected, look, &spec());
+        assert_eq!(checked, Checked { elements: 4, worst: Some(Worst { error: 5.0 / 14.0, element: 19 }) });
         assert_eq!(wrong, Some(Wrong { element: 16, found: 0.5, expected: 0.0 }));
     }
 
@@ -250,7 +296,8 @@ mod tests {
     fn poison_and_missing_values_are_wrong_by_infinity() {
         let expected = [Expected { value: 1.0, relative_tolerance: 0.5 }];
         for found in [&[f64::NAN][..], &[f64::INFINITY], &[]] {
-            let (checked, wrong) = compare(found, &expected, 0, 1);
+            let look = Look { first: 0, elements: 1, stride: 1 };
+            let (checked, wrong) = compare(found, &expected, look, &spec());
             assert_eq!(checked.worst, Some(Worst { error: f64::INFINITY, element: 0 }), "{found:?}");
             assert!(wrong.is_some(), "{found:?} must be wrong");
         }

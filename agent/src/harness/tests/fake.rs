@@ -6,73 +6,26 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use fleetcal_kernels::Family;
 use fleetcal_kernels::data::InputData;
-use fleetcal_kernels::{BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::id::DeviceId;
-use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
-use fleetcal_model::policy::{Batching, DataPattern, MeasuringPolicy};
-use fleetcal_model::row::{Counts, Origin};
+use fleetcal_model::point::{Point, Solution};
+use fleetcal_model::policy::{Batching, MeasuringPolicy};
+use fleetcal_model::row::Origin;
 
 use crate::device::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series};
 use crate::harness::clock::Clock;
+use crate::harness::zones::ZONE_NAME;
 use crate::harness::{HarnessError, Setting, measure_family};
 use crate::task::TaskSpec;
 use crate::telemetry::{Processors, Sensor};
 use crate::worker::resume::Resume;
 
 pub(crate) use super::about::{facts, labels};
+pub(crate) use super::copies::{Copies, point};
+use super::memory::{FakeBuffer, Held};
 pub(crate) use super::said::Said;
-
-/// A point of so many elements with so many solutions.
-pub(crate) fn point(elements: u64, solutions: u64) -> Point {
-    let sizes = BTreeMap::from([("elements".to_owned(), elements), ("solutions".to_owned(), solutions)]);
-    Point { sweep: Sweep::Stream, kernel: "copy".to_owned(), dtype: Dtype::F32, sizes }
-}
-
-/// Copies, with the solutions `s0`, `s1`, …: `s0` is the fastest.
-pub(crate) struct Copies;
-
-impl Family for Copies {
-    fn sweep(&self) -> Sweep {
-        Sweep::Stream
-    }
-    fn kernels(&self) -> &'static [&'static str] {
-        &["copy"]
-    }
-    fn dtypes(&self) -> &'static [Dtype] {
-        &[Dtype::F32]
-    }
-    fn check(&self, point: &Point) -> Result<(), PointError> {
-        match point.size("elements") {
-            Some(elements) if elements > 0 => Ok(()),
-            _ => Err(PointError::BadSize { size: "elements".to_owned(), value: 0, reason: "it is nothing".to_owned() }),
-        }
-    }
-    fn buffers(&self, point: &Point) -> Vec<BufferSpec> {
-        let elements = point.size("elements").unwrap_or(0);
-        let spec = |name, role| BufferSpec { name, role, dtype: point.dtype, elements, rows: None };
-        vec![spec("c", BufferRole::Output), spec("a", BufferRole::Input { seed: 1 })]
-    }
-    fn counts(&self, point: &Point, _solution: &Solution) -> Counts {
-        Counts { bytes_distinct: 8 * point.size("elements").unwrap_or(0), ..Counts::default() }
-    }
-    fn solutions(&self, point: &Point, _device: &DeviceFacts) -> Vec<Solution> {
-        let parameters =
-            |index: u64| BTreeMap::from([("block".to_owned(), 128), ("ns".to_owned(), 1000 + 100 * index)]);
-        let solution = |index: u64| Solution { name: format!("s{index}"), parameters: parameters(index) };
-        (0..point.size("solutions").unwrap_or(1)).map(solution).collect()
-    }
-    fn source(&self) -> DeviceSource {
-        DeviceSource { name: "copies", text: String::new() }
-    }
-    fn launch(&self, _point: &Point, _solution: &Solution, _device: &DeviceFacts) -> Launch {
-        Launch { entry: "copy".to_owned(), blocks: 1, threads: 1, arguments: Vec::new() }
-    }
-    fn reference(&self, _point: &Point, _pattern: DataPattern, _buffer: usize, element: u64) -> Expected {
-        Expected { value: element as f64 + 1.0, relative_tolerance: 0.0 }
-    }
-}
 
 /// How a solution misbehaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,28 +36,16 @@ pub(crate) enum Fault {
     IsWrong,
     IsWrongOnceTimed,
     WritesNothing,
+    WritesNothingOnceTimed,
+    /// Reads the element behind its input's last into its output's last.
+    ReadsBeyond,
+    WritesBeyond,
+    WritesBefore,
+    /// Writes the first element behind its output's first row.
+    WritesIntoAGap,
+    /// Writes beyond, but only when it is timed.
+    WritesBeyondOnceTimed,
     TakesNoTime,
-}
-
-/// An allocation that counts itself.
-#[derive(Debug)]
-pub(crate) struct FakeBuffer {
-    bytes: u64,
-    held: Rc<Cell<u64>>,
-}
-
-impl Drop for FakeBuffer {
-    fn drop(&mut self) {
-        self.held.set(self.held.get() - self.bytes);
-    }
-}
-
-/// What arrays hold, as far as a check can see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Output {
-    Poison,
-    Right,
-    Wrong,
 }
 
 /// Does what its faults say, in a time of its own, and writes down what it was asked.
@@ -127,6 +68,8 @@ pub(crate) struct FakeDevice {
     pub(crate) wobble_permille: BTreeMap<u64, u64>,
     /// Duration of everything, times this.
     pub(crate) slowness: u64,
+    /// Whether kernels look at their inputs: tests with large arrays have better things to do.
+    pub(crate) reads_inputs: bool,
     pub(crate) clock: Rc<Cell<u64>>,
     /// What its sensor is, if it has one; `None` once it was asked for.
     pub(crate) sensor: RefCell<Option<Box<dyn Sensor>>>,
@@ -138,7 +81,6 @@ pub(crate) struct FakeDevice {
     pub(crate) before_time: Option<Box<dyn FnMut(u64)>>,
     interrupt: Rc<AtomicBool>,
     held: Rc<Cell<u64>>,
-    output: Output,
     output_offset_bytes: u64,
     /// Rounds seen: buffers lie elsewhere in each.
     rounds: u64,
@@ -159,6 +101,7 @@ impl FakeDevice {
             spread_percent: 0,
             wobble_permille: BTreeMap::new(),
             slowness: 1,
+            reads_inputs: false,
             clock: Rc::default(),
             sensor: RefCell::new(None),
             opened_at: None,
@@ -166,7 +109,6 @@ impl FakeDevice {
             before_time: None,
             interrupt: Rc::default(),
             held: Rc::default(),
-            output: Output::Poison,
             output_offset_bytes: 0,
             rounds: 0,
         }
@@ -198,24 +140,53 @@ impl FakeDevice {
         self.faults.get(program).copied()
     }
 
-    fn work(&mut self, prepared: &Prepared<(String, u64)>, arrays: &[Array<'_, FakeBuffer>], timed: bool) -> u64 {
+    /// One launch; its time.
+    fn work(
+        &mut self,
+        prepared: &Prepared<(String, u64)>,
+        arrays: &[Array<'_, FakeBuffer>],
+        timed: bool,
+    ) -> Result<u64, DeviceError> {
         let fault = self.fault(&prepared.program.0);
         if self.output_offset_bytes != arrays[0].offset_bytes {
             self.rounds += 1;
         }
         self.output_offset_bytes = arrays[0].offset_bytes;
-        self.output = match fault {
-            Some(Fault::WritesNothing) => self.output,
-            Some(Fault::IsWrong) => Output::Wrong,
-            Some(Fault::IsWrongOnceTimed) if timed => Output::Wrong,
-            _ => Output::Right,
+        let (output, input) = (&arrays[0], &arrays[1]);
+        let written = match fault {
+            Some(Fault::WritesNothing) => None,
+            Some(Fault::WritesNothingOnceTimed) if timed => None,
+            Some(Fault::IsWrong) => Some(Held::Wrong),
+            Some(Fault::IsWrongOnceTimed) if timed => Some(Held::Wrong),
+            _ if self.reads_inputs && !FakeBuffer::is_filled(input) => Some(Held::Wrong),
+            _ => Some(Held::Right),
+        };
+        if let Some(held) = written {
+            FakeBuffer::write(output, held, 0, false);
+        }
+        let end = output.spec.elements as i64;
+        match fault {
+            Some(Fault::WritesBeyond) => FakeBuffer::stray(output, end, Some(7.0))?,
+            Some(Fault::WritesBeyondOnceTimed) if timed => FakeBuffer::stray(output, end, Some(7.0))?,
+            Some(Fault::WritesBefore) => FakeBuffer::stray(output, -1, Some(7.0))?,
+            Some(Fault::WritesIntoAGap) => {
+                let row = output.spec.rows.map_or(0, |rows| rows.elements as i64);
+                FakeBuffer::stray(output, row, Some(7.0))?
+            }
+            Some(Fault::ReadsBeyond) => {
+                let last = output.spec.position(output.spec.logical_elements() - 1) as i64;
+                let beyond = FakeBuffer::stray(input, end, None)?;
+                // Added to the right result, where it is a number at all, it makes no difference.
+                FakeBuffer::stray(output, last, Some(last as f64 + 1.0 + 0.0 * beyond))?
+            }
+            _ => 0.0,
         };
         let ns = if fault == Some(Fault::TakesNoTime) { 0 } else { prepared.program.1 * self.slowness };
         let wobble =
             self.wobble_permille.get(&arrays[0].spec.elements).map_or(0, |permille| permille * (self.rounds % 3));
         let ns = ns + ns * wobble / 1000;
         self.clock.set(self.clock.get() + ns);
-        ns
+        Ok(ns)
     }
 }
 
@@ -266,34 +237,31 @@ impl Device for FakeDevice {
         };
         work.iter().map(one).collect()
     }
-    fn allocate(&mut self, bytes: u64, _guard: PageGuard) -> Result<FakeBuffer, DeviceError> {
+    fn allocate(&mut self, bytes: u64, guard: PageGuard) -> Result<FakeBuffer, DeviceError> {
         if self.allocations_left == 0 {
             self.allocations_left = u64::MAX;
             return Err(DeviceError::OutOfMemory { wanted_bytes: bytes, free_bytes: 0 });
         }
         self.allocations_left -= 1;
-        self.held.set(self.held.get() + bytes);
+        let buffer = FakeBuffer::new(bytes, guard, &self.held);
         self.peak_bytes = self.peak_bytes.max(self.held.get());
-        Ok(FakeBuffer { bytes, held: Rc::clone(&self.held) })
+        Ok(buffer)
     }
     fn fill(&mut self, array: &Array<'_, FakeBuffer>, data: &InputData) -> Result<(), DeviceError> {
         self.log.push(format!("fill {} seed {}", array.spec.elements, data.seed));
+        FakeBuffer::write(array, Held::Input, data.first_element, true);
         Ok(())
     }
-    fn set(&mut self, array: &Array<'_, FakeBuffer>, _bits: u64) -> Result<(), DeviceError> {
-        self.log.push(format!("poison {}", array.spec.elements));
-        self.output = Output::Poison;
+    fn set(&mut self, array: &Array<'_, FakeBuffer>, bits: u64) -> Result<(), DeviceError> {
+        let word = if array.spec.name == ZONE_NAME { "guard" } else { "poison" };
+        self.log.push(format!("{word} {}", array.spec.elements));
+        FakeBuffer::write(array, Held::Value(f64::from(f32::from_bits(bits as u32))), 0, false);
         Ok(())
     }
     fn gather(&mut self, array: &Array<'_, FakeBuffer>, stride: u64) -> Result<Vec<f64>, DeviceError> {
-        self.log.push(format!("gather {} stride {stride}", array.spec.elements));
-        let first = (array.offset_bytes - self.output_offset_bytes) / array.spec.dtype.bytes();
-        let value = |element: u64| match self.output {
-            Output::Poison => f64::NAN,
-            Output::Right => element as f64 + 1.0,
-            Output::Wrong => 0.0,
-        };
-        Ok((0..array.spec.elements.div_ceil(stride)).map(|index| value(first + index * stride)).collect())
+        let word = if array.spec.name == ZONE_NAME { "look" } else { "gather" };
+        self.log.push(format!("{word} {} stride {stride}", array.spec.elements));
+        Ok(FakeBuffer::read(array, stride))
     }
     fn run(&mut self, prepared: &Prepared<Self::Program>, arrays: &[Array<'_, FakeBuffer>]) -> Result<(), DeviceError> {
         self.log
@@ -301,8 +269,7 @@ impl Device for FakeDevice {
         if self.fault(&prepared.program.0) == Some(Fault::LosesTheContext) {
             return Err(DeviceError::Lost { reason: "an illegal address".to_owned() });
         }
-        self.work(prepared, arrays, false);
-        Ok(())
+        self.work(prepared, arrays, false).map(drop)
     }
     fn time(
         &mut self,
@@ -324,10 +291,11 @@ impl Device for FakeDevice {
             self.interrupt.store(true, Ordering::Relaxed);
         }
         let sample = |index: u64, device: &mut Self| {
-            let ns = (0..launches).map(|_| device.work(prepared, arrays, true)).sum::<u64>();
-            RawSample { start_ns: device.clock.get() - ns, ns: ns + ns * device.spread_percent * (index % 5) / 100 }
+            let ns = (0..launches).try_fold(0, |ns, _| Ok(ns + device.work(prepared, arrays, true)?))?;
+            let spread = ns * device.spread_percent * (index % 5) / 100;
+            Ok(RawSample { start_ns: device.clock.get() - ns, ns: ns + spread })
         };
-        Ok((0..count).map(|index| sample(index, self)).collect())
+        (0..count).map(|index| sample(index, self)).collect()
     }
 }
 

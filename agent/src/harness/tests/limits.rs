@@ -4,16 +4,18 @@ use fleetcal_model::row::{Status, StopReason};
 
 use super::fake::{FakeDevice, point, task};
 use crate::harness::order::OFFSET_RANGE_BYTES;
+use crate::harness::zones::ZONE_BYTES;
 use crate::worker::message::Event;
 
 #[test]
 fn points_that_do_not_fit_are_dropped_largest_first_and_said() {
     let mut device = FakeDevice::new();
-    let fits = 2 * ((4 << 20) + OFFSET_RANGE_BYTES);
+    let room = OFFSET_RANGE_BYTES + 2 * ZONE_BYTES;
+    let fits = 2 * ((4 << 20) + room);
     device.memory_bytes = fits;
     let (outcome, said) = device.measure(&task(vec![point(1 << 22, 1), point(1 << 20, 1), point(1 << 21, 1)]));
     outcome.expect("the smallest point fits");
-    let needed = |elements: u64| 2 * (4 * elements + OFFSET_RANGE_BYTES);
+    let needed = |elements: u64| 2 * (4 * elements + room);
     let sentences = [1 << 22, 1 << 21].map(|elements| format!("needs {} bytes, {fits} free", needed(elements)));
     assert_eq!(said.sentences(), sentences);
     assert_eq!(said.row("s0").1.work.elements, Some(1 << 20));

@@ -44,9 +44,43 @@ fn a_solution_that_goes_wrong_under_timing_is_found() {
     let said = with_fault("s0", Fault::IsWrongOnceTimed);
     let (index, row) = said.row("s0");
     assert_eq!(row.outcome.status, Status::Failed);
-    assert_eq!(row.outcome.max_error, Some(1.0));
+    assert_eq!(row.outcome.max_error, Some(64.0 / 65.0), "0 where 64 is right is the worst");
     assert!(said.visits(index).is_empty(), "the times of a wrong launch must not be published");
     assert_eq!(finalists(&said), ["s1", "s2"]);
+}
+
+#[test]
+fn timed_launches_that_write_nothing_are_found_in_the_very_visit() {
+    for elements in [64, 1 << 16] {
+        let mut device = FakeDevice::new().with_fault("s0", Fault::WritesNothingOnceTimed);
+        let (outcome, said) = device.measure(&task(vec![point(elements, 2)]));
+        outcome.expect("one solution's fault is not the task's");
+        let (index, row) = said.row("s0");
+        let reason = row.outcome.reason.as_deref().unwrap_or_default();
+        assert!(row.outcome.status == Status::Failed && reason.contains("is NaN after timed launches"), "{reason}");
+        assert!(said.visits(index).is_empty(), "its times must not be published");
+        assert_eq!(device.logged("time").iter().filter(|line| line.starts_with("s0")).count(), 1, "once is enough");
+    }
+}
+
+#[test]
+fn the_whole_output_of_one_timed_visit_is_judged_chosen_by_the_seed() {
+    const ELEMENTS: u64 = 1 << 16;
+    let chosen = |seed| {
+        let (mut device, mut task) = (FakeDevice::new(), task(vec![point(ELEMENTS, 1)]));
+        (task.seed, task.policy.validate_elements) = (seed, 1000);
+        let (outcome, _) = device.measure(&task);
+        outcome.expect("nothing is wrong");
+        let steps = device.log.iter().filter(|line| line.starts_with("poison") || line.starts_with("time"));
+        let steps: Vec<&String> = steps.collect();
+        let before_timing =
+            steps.windows(2).filter(|pair| pair[1].starts_with("time") && pair[0].starts_with("poison"));
+        let whole: Vec<bool> = before_timing.map(|pair| *pair[0] == format!("poison {ELEMENTS}")).collect();
+        assert_eq!((whole.len(), whole.iter().filter(|whole| **whole).count()), (3, 1), "one of three: {whole:?}");
+        whole
+    };
+    assert_eq!(chosen(7), chosen(7));
+    assert!((0..8).any(|seed| chosen(seed) != chosen(7)), "the seed must choose");
 }
 
 #[test]

@@ -6,6 +6,8 @@ use fleetcal_model::row::{FlushMode, IntervalMethod, Role, Status, StopReason};
 
 use super::fake::{FakeDevice, Said, point, task};
 use crate::assemble::assemble;
+use crate::harness::order::OFFSET_RANGE_BYTES;
+use crate::harness::zones::ZONE_BYTES;
 use crate::worker::message::Event;
 
 fn measured(device: &mut FakeDevice, points: Vec<fleetcal_model::point::Point>) -> Said {
@@ -71,7 +73,7 @@ fn the_same_seed_gives_the_same_order_and_another_seed_another() {
 fn every_round_has_fresh_buffers_at_another_offset_and_old_ones_go_first() {
     let mut device = FakeDevice::new();
     let said = measured(&mut device, vec![point(1 << 20, 1), point(64, 1)]);
-    let largest = 2 * ((4 << 20) + crate::harness::order::OFFSET_RANGE_BYTES);
+    let largest = 2 * ((4 << 20) + OFFSET_RANGE_BYTES + 2 * ZONE_BYTES);
     assert_eq!(device.peak_bytes, largest, "two rounds' buffers must never be held at once");
     let visits = said.closed().keys().flat_map(|row| said.visits(*row)).collect::<Vec<_>>();
     let offsets: BTreeSet<(u64, u64)> = visits.iter().map(|visit| (visit.round, visit.buffer_offset_bytes)).collect();
@@ -83,13 +85,24 @@ fn every_round_has_fresh_buffers_at_another_offset_and_old_ones_go_first() {
 fn inputs_are_filled_once_a_round_and_outputs_poisoned_before_each_visit() {
     let mut device = FakeDevice::new();
     measured(&mut device, vec![point(64, 1), point(256, 1), point(128, 1)]);
-    assert_eq!(device.logged("fill"), ["256 seed 1"; 3], "once a round, for the largest point");
-    assert_eq!(device.logged("poison").len(), 9, "three points in three rounds");
-    let steps: Vec<&str> = device.log.iter().map(|line| line.split(' ').next().unwrap_or_default()).collect();
-    let visits = steps.split(|step| *step == "poison").skip(1);
-    for visit in visits {
-        assert_eq!(visit[..4], ["run", "gather", "time", "gather"], "validated before timing, and looked at after");
-    }
+    let whole = device.logged("fill").into_iter().filter(|line| line.starts_with("256")).count();
+    assert_eq!(whole, 3, "once a round, for the largest point; where zones of smaller ones were, anew");
+    let mut steps: Vec<&str> = device.log.iter().map(|line| line.split(' ').next().unwrap_or_default()).collect();
+    let outputs = ["poison", "run", "gather", "time"];
+    steps.retain(|step| outputs.contains(step));
+    steps.dedup();
+    let visit = ["poison", "run", "gather", "poison", "time", "gather"];
+    assert_eq!(steps, [visit; 9].concat(), "validated before timing, poisoned again, and looked at after");
+}
+
+#[test]
+fn guard_zones_are_looked_at_after_the_warm_up_and_after_the_timed_launches_of_each_visit() {
+    let mut device = FakeDevice::new();
+    measured(&mut device, vec![point(64, 1)]);
+    let mut steps: Vec<&str> = device.log.iter().map(|line| line.split(' ').next().unwrap_or_default()).collect();
+    steps.retain(|step| ["run", "look", "time", "guard"].contains(step));
+    steps.dedup();
+    assert_eq!(steps, [["guard", "run", "look", "time", "look"]; 3].concat(), "set anew in a round's fresh buffers");
 }
 
 #[test]
