@@ -21,8 +21,8 @@
 use std::collections::BTreeMap;
 
 use crate::constants::{
-    Body, CACHE_BANDWIDTH, CACHE_CAPACITY, FILL_THREADS, FULL_ISSUE_RATE, ISSUE_RATE, LAUNCH_LATENCY, MEMORY_BANDWIDTH,
-    MEMORY_BANDWIDTH_ASYMPTOTE, Missing, PEAK_FLOPS, PIPE, Wanted,
+    Body, CACHE_BANDWIDTH, CACHE_CAPACITY, Constant, FILL_THREADS, FULL_ISSUE_RATE, ISSUE_RATE, LAUNCH_LATENCY,
+    MEMORY_BANDWIDTH, MEMORY_BANDWIDTH_ASYMPTOTE, Missing, PEAK_FLOPS, PIPE, Wanted,
 };
 use crate::id::ClassId;
 use crate::point::Dtype;
@@ -253,8 +253,8 @@ fn peaks(body: &Body, wanted: &Wanted) -> BTreeMap<(Pipe, Dtype), Known<Operatio
     for (&pipe, &dtype) in Pipe::ALL.iter().flat_map(|pipe| Dtype::ALL.iter().map(move |dtype| (pipe, dtype))) {
         let wanted = with(wanted, &[(PIPE, pipe.name()), ("dtype", dtype.name())]);
         // A peak that says neither pipe nor number format is no peak of any.
-        let stated = |body: &&crate::constants::Constant| {
-            body.name == PEAK_FLOPS && [PIPE, "dtype"].iter().all(|name| body.condition.contains_key(*name))
+        let stated = |constant: &&Constant| {
+            constant.name == PEAK_FLOPS && [PIPE, "dtype"].iter().all(|name| constant.condition.contains_key(*name))
         };
         let named = body.constants.iter().filter(stated).filter(|constant| constant.is_compatible(&wanted));
         let known =

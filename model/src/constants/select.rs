@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Body, Constant, FILL_THREADS, FULL_ISSUE_RATE, Verdict};
-use super::{CACHE_BANDWIDTH, CACHE_CAPACITY};
+use super::{Body, CACHE_BANDWIDTH, CACHE_CAPACITY, Constant, FILL_THREADS, FULL_ISSUE_RATE, Verdict};
 use crate::score::SCORE_VERSION;
 use crate::units::Unit;
 
@@ -148,7 +147,8 @@ impl Body {
     /// The largest usable value among constants of these names whose condition does not contradict `wanted`.
     pub fn largest(&self, names: &[&str], unit: Unit, wanted: &Wanted) -> Option<f64> {
         let named = self.constants.iter().filter(|constant| names.contains(&constant.name.as_str()));
-        let values = named.filter(|constant| constant.is_compatible(wanted)).filter_map(|c| c.usable(unit).ok());
+        let values =
+            named.filter(|constant| constant.is_compatible(wanted)).filter_map(|constant| constant.usable(unit).ok());
         values.reduce(f64::max)
     }
 }
