@@ -18,6 +18,7 @@ use super::bench::Bench;
 use super::listener::{HookResult, Listener};
 use super::record::Publication;
 use crate::device::{Device, Series};
+use crate::worker::resume::Stage;
 
 /// An interval is at least so many times what an empty one shows: its share is then 1% at most.
 const OVERHEADS: f64 = 100.0;
@@ -100,6 +101,8 @@ fn more_launches(launches: u64, interval_ns: u64, shortest_ns: u64) -> Option<u6
 /// Median of a few intervals that nobody keeps, nanoseconds.
 fn probe<D: Device>(bench: &mut Bench<'_, D>, launches: u64) -> Result<u64, HarnessError> {
     let series = Series { intervals: PROBE_INTERVALS, launches, flush_bytes: None };
+    let expected_ns = bench.visit.expected_sample_ns(launches).saturating_mul(PROBE_INTERVALS);
+    bench.begin_with_solution(Stage::Timing, expected_ns)?;
     let mut samples_ns: Vec<u64> = bench.time(series)?.iter().map(|sample| sample.ns).collect();
     samples_ns.sort_unstable();
     Ok(samples_ns[samples_ns.len() / 2])
