@@ -95,6 +95,9 @@ pub(crate) struct NodeArguments {
     /// Label of this node's rack.
     #[arg(long, env = "FLEETCAL_RACK")]
     pub(crate) rack: Option<String>,
+    /// Kill a worker whose launch, or batch of timed launches, takes this long beyond what is expected of it, seconds.
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    pub(crate) launch_deadline: Option<u64>,
 }
 
 /// What an agent may do on its node.

@@ -29,6 +29,8 @@ mod spec;
 
 /// What the simulated clock shows of an empty interval, nanoseconds.
 const CLOCK_OVERHEAD_NS: f64 = 40.0;
+/// What a shell reports of a process that died of a segmentation fault.
+const EXIT_OF_A_CRASH: i32 = 139;
 /// What stray writes leave: neither number nor sentinel of any format.
 const STRAY_BITS: u64 = 0x4242_4242_4242_4242;
 
@@ -88,11 +90,23 @@ impl SimDevice {
     /// Launches, and remembers the end of the context.
     fn launch(&mut self, program: &SimProgram, arrays: &[Array<'_, SimBuffer>]) -> Result<(), DeviceError> {
         self.alive()?;
+        self.end_worker(program);
         let outcome = self.note_result(program, arrays).and_then(|()| self.stray(program, arrays));
         if let Err(DeviceError::Lost { reason }) = &outcome {
             self.lost = Some(reason.clone());
         }
         outcome
+    }
+
+    /// Never returns where a fault says so.
+    fn end_worker(&self, program: &SimProgram) {
+        let is = |solution: &String| *solution == program.solution;
+        if self.faults().any(|fault| matches!(fault, SimFault::Exit { solution } if is(solution))) {
+            std::process::exit(EXIT_OF_A_CRASH);
+        }
+        while self.faults().any(|fault| matches!(fault, SimFault::Spin { solution } if is(solution))) {
+            thread::park();
+        }
     }
 
     /// Accesses one element too many, where a fault says so.
@@ -105,6 +119,8 @@ impl SimDevice {
             | SimFault::OutOfMemory
             | SimFault::Lost { .. }
             | SimFault::Hang { .. }
+            | SimFault::Spin { .. }
+            | SimFault::Exit { .. }
             | SimFault::Throttled { .. }
             | SimFault::SensorLost { .. }
             | SimFault::Foreign { .. } => None,
@@ -213,6 +229,8 @@ impl SimDevice {
                 },
                 SimFault::Lost { .. }
                 | SimFault::Hang { .. }
+                | SimFault::Spin { .. }
+                | SimFault::Exit { .. }
                 | SimFault::WrongResult { .. }
                 | SimFault::OffByOne { .. }
                 | SimFault::OutOfMemory

@@ -63,19 +63,9 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// The same short patience for everything but the whole task: for tests.
-    pub fn all(patience: Duration) -> Self {
-        Self {
-            open: patience,
-            prepare: patience,
-            data: patience,
-            warm_up: patience,
-            check: patience,
-            bounds: patience,
-            timing: patience,
-            visit: patience.saturating_mul(4),
-            task: Self::default().task,
-        }
+    /// Another patience with launches, and the rest as it is.
+    pub fn with_launches(launch: Duration) -> Self {
+        Self { warm_up: launch, bounds: launch, timing: launch, ..Self::default() }
     }
 
     fn stage(&self, in_hand: &InHand, policy: &MeasuringPolicy) -> Duration {

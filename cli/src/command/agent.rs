@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use fleetcal_agent::{AgentConfig, Deadlines};
 
@@ -27,7 +28,9 @@ pub(super) fn config(
     limits: &AgentLimits,
 ) -> Result<AgentConfig, Failure> {
     Ok(AgentConfig {
-        deadlines: Deadlines::default(),
+        deadlines: node
+            .launch_deadline
+            .map_or_else(Deadlines::default, |seconds| Deadlines::with_launches(Duration::from_secs(seconds))),
         coordinator,
         data_folder,
         node: node.node.clone(),

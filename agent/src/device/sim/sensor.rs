@@ -52,6 +52,8 @@ impl Sensor for SimSensor {
                 | SimFault::Foreign { .. }
                 | SimFault::Lost { .. }
                 | SimFault::Hang { .. }
+                | SimFault::Spin { .. }
+                | SimFault::Exit { .. }
                 | SimFault::WrongResult { .. }
                 | SimFault::OffByOne { .. }
                 | SimFault::OutOfMemory

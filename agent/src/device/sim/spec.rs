@@ -58,7 +58,7 @@ pub enum SimSpecError {
     Model(#[from] UnknownName),
     /// There is no such fault.
     #[error(
-        "simulated devices have no fault `{text}`, they have: wrong_result:KERNEL, off_by_one:KERNEL[:ACCESS] (reads_beyond, writes_beyond, writes_before), compile:SOLUTION, oom, lost[:VISITS], hang[:VISITS], throttled:REASON[:VISITS], sensor_lost[:READINGS], foreign[:VISITS]"
+        "simulated devices have no fault `{text}`, they have: wrong_result:KERNEL, off_by_one:KERNEL[:ACCESS] (reads_beyond, writes_beyond, writes_before), compile:SOLUTION, oom, lost[:VISITS], hang[:VISITS], spin:SOLUTION, exit:SOLUTION, throttled:REASON[:VISITS], sensor_lost[:READINGS], foreign[:VISITS]"
     )]
     Fault {
         /// The text found.
@@ -106,6 +106,17 @@ pub enum SimFault {
         kernel: String,
         /// What it does.
         access: StrayAccess,
+    },
+    /// `spin:SOLUTION`: no launch of the solution ever ends.
+    Spin {
+        /// The solution's name.
+        solution: String,
+    },
+    /// `exit:SOLUTION`: the first launch of the solution ends the worker with exit code 139, as a shell reports a
+    /// segmentation fault.
+    Exit {
+        /// The solution's name.
+        solution: String,
     },
     /// `compile:SOLUTION`: the solution does not compile.
     Compile {
@@ -218,6 +229,8 @@ impl FromStr for SimFault {
                 Ok(Self::OffByOne { kernel: kernel.to_owned(), access })
             }
             ("compile", Some(solution)) if !solution.is_empty() => Ok(Self::Compile { solution: solution.to_owned() }),
+            ("spin", Some(solution)) if !solution.is_empty() => Ok(Self::Spin { solution: solution.to_owned() }),
+            ("exit", Some(solution)) if !solution.is_empty() => Ok(Self::Exit { solution: solution.to_owned() }),
             ("oom", None) => Ok(Self::OutOfMemory),
             ("lost", _) => Ok(Self::Lost { after_visits: visits()? }),
             ("hang", _) => Ok(Self::Hang { after_visits: visits()? }),
@@ -239,6 +252,8 @@ impl fmt::Display for SimFault {
             Self::WrongResult { kernel } => write!(f, "wrong_result:{kernel}"),
             Self::OffByOne { kernel, access } => write!(f, "off_by_one:{kernel}:{}", access.name()),
             Self::Compile { solution } => write!(f, "compile:{solution}"),
+            Self::Spin { solution } => write!(f, "spin:{solution}"),
+            Self::Exit { solution } => write!(f, "exit:{solution}"),
             Self::OutOfMemory => f.write_str("oom"),
             Self::Lost { after_visits } => write!(f, "lost:{after_visits}"),
             Self::Hang { after_visits } => write!(f, "hang:{after_visits}"),
@@ -282,6 +297,7 @@ mod tests {
     #[test]
     fn text_round_trips() {
         let text = "2,seed=7,pace=0.01,visit_ms=20,model=S2,fault=wrong_result:triad,fault=oom,fault=lost:3,fault=hang,\
+                    fault=spin:s1,fault=exit:s2,\
                     fault=off_by_one:copy:reads_beyond,fault=off_by_one:add,\
                     fault=throttled:power_brake:2,fault=sensor_lost:5,fault=foreign";
         let spec = text.parse::<SimSpec>().expect("every setting is known");
@@ -290,6 +306,8 @@ mod tests {
             SimFault::OutOfMemory,
             SimFault::Lost { after_visits: 3 },
             SimFault::Hang { after_visits: 0 },
+            SimFault::Spin { solution: "s1".to_owned() },
+            SimFault::Exit { solution: "s2".to_owned() },
             SimFault::OffByOne { kernel: "copy".to_owned(), access: StrayAccess::ReadsBeyond },
             SimFault::OffByOne { kernel: "add".to_owned(), access: StrayAccess::WritesBeyond },
             SimFault::Throttled { reason: ThrottleReasons::POWER_BRAKE, from_visit: 2 },
