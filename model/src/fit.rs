@@ -14,6 +14,7 @@ pub mod bandwidth;
 pub mod capacity;
 pub mod devices;
 pub mod fill;
+pub mod humps;
 pub mod interval;
 pub mod line;
 pub mod pool;

@@ -25,7 +25,8 @@ pub mod score;
 pub mod seed;
 pub mod selection;
 pub mod statistics;
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "unit tests use more of it than simulations do"))]
+pub mod testing;
 pub mod throttle;
 pub mod units;

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a random source of their own, and rows whose truth is known.
+//! What tests, examples and simulations share: a random source of their own, and rows whose truth is known.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,33 @@ use crate::row::{
     StopReason, Timing, TimingMode, Work,
 };
 
+pub mod fleet;
+
 /// Knuth's MMIX linear congruential generator: seeded, and the same everywhere.
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// A source that gives the same numbers for the same seed.
+    pub fn new(seed: u64) -> Self {
         let mut random = Self(seed);
         random.uniform();
         random
     }
 
     /// Uniform in (0, 1).
-    pub(crate) fn uniform(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
     /// Standard normal, by Box and Muller.
-    pub(crate) fn normal(&mut self) -> f64 {
+    pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * libm::log(self.uniform())).sqrt();
         radius * libm::cos(2.0 * std::f64::consts::PI * self.uniform())
     }
 
-    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
+    /// Puts values into an order in which every one is as likely anywhere (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
             let other = (self.uniform() * (last + 1) as f64) as usize;
             values.swap(last, other);
