@@ -10,6 +10,7 @@ use crate::statistics::Interval;
 use crate::units::Bytes;
 use crate::vocabulary;
 
+pub mod attribute;
 pub mod bandwidth;
 pub mod capacity;
 pub mod devices;
