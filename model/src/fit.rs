@@ -21,6 +21,7 @@ pub mod line;
 pub mod pool;
 pub mod regime;
 pub mod residual;
+pub mod variance;
 
 #[cfg(test)]
 mod tests;
