@@ -13,6 +13,7 @@ use crate::vocabulary;
 pub mod attribute;
 pub mod bandwidth;
 pub mod capacity;
+pub mod class;
 pub mod devices;
 pub mod fill;
 pub mod humps;

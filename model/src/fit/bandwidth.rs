@@ -10,6 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::class::{self, FamilyKey};
+use super::devices::{Outlier, OutlierRule};
 use super::interval::{self, Domain, Replicate, Spread};
 use super::line::{Line, fit_line};
 use super::pool::{Condition, Group, Observation, Pool, RejectReason, Rejected};
@@ -74,14 +76,16 @@ type Part<'a> = (Vec<Observation<'a>>, Vec<&'a Row>);
 /// Fits the bandwidth of main memory.
 pub fn fit<'a>(pool: &Pool<'a>, options: &Options) -> BandwidthFit<'a> {
     let sifted = pool.sift(Sweep::Stream);
-    let unfit: Vec<&'a Row> = sifted.rejected.iter().map(|rejected| rejected.row).collect();
     let mut rejected = sifted.rejected;
-    rejected.extend(sifted.observations.iter().filter_map(|observation| ruled_out(observation, options)));
+    let (observations, of_outliers) = without_outliers(&sifted.observations, options);
+    rejected.extend(of_outliers);
+    let unfit: Vec<&'a Row> = rejected.iter().map(|rejected| rejected.row).collect();
+    rejected.extend(observations.iter().filter_map(|observation| ruled_out(observation, options)));
     rejected.sort_by(|a, b| a.row.identity.row_id.cmp(&b.row.identity.row_id));
 
     // Rows that feed nothing have a place too: what was measured for and not identified must be said.
     let mut conditions: BTreeMap<Condition<'a>, Part<'a>> = BTreeMap::new();
-    for observation in &sifted.observations {
+    for observation in &observations {
         conditions.entry(observation.condition()).or_default().0.push(*observation);
     }
     for row in unfit {
@@ -102,6 +106,35 @@ pub fn fit<'a>(pool: &Pool<'a>, options: &Options) -> BandwidthFit<'a> {
         }
     }
     result
+}
+
+/// Parts observations from those of devices that stand apart from their class in the same kernel, as its rows that speak
+/// for main memory show. With few devices nobody is known to stand apart.
+fn without_outliers<'a>(
+    observations: &[Observation<'a>],
+    options: &Options,
+) -> (Vec<Observation<'a>>, Vec<Rejected<'a>>) {
+    let rows = observations.iter().map(|observation| observation.row);
+    let memory: Vec<&'a Row> = rows.filter(|row| row.speaks_for_dram(options.footprint_factor)).collect();
+    let apart = class::apart(&memory, OutlierRule::default());
+    let (mut kept, mut rejected) = (Vec::new(), Vec::new());
+    for observation in observations {
+        let row = observation.row;
+        match apart.get(&(FamilyKey::of(row), &row.device.device_uuid)) {
+            None => kept.push(*observation),
+            Some(Outlier { effect, z, .. }) => {
+                let percent = libm::expm1(*effect) * 100.0;
+                let detail = format!(
+                    "{} takes {percent:+.1}% of time against its class in {}, {:.1} spreads away",
+                    row.device.device_uuid,
+                    row.work.kernel,
+                    z.abs()
+                );
+                rejected.push(Rejected { row, reason: RejectReason::OutlierDevice, detail });
+            }
+        }
+    }
+    (kept, rejected)
 }
 
 /// The rule that keeps a row from speaking for main memory, if one does.

@@ -135,6 +135,8 @@ vocabulary! {
         BytesNotExact => "bytes_not_exact",
         /// Its distinct bytes are too few to speak for main memory.
         SmallFootprint => "small_footprint",
+        /// Its device stands apart from its class in this kernel.
+        OutlierDevice => "outlier_device",
     }
 }
 

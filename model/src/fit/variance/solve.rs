@@ -69,11 +69,9 @@ fn rank(mut matrix: Vec<Vec<f64>>) -> usize {
     for column in 0..columns {
         let Some(pivot) = (rank..matrix.len()).find(|&row| matrix[row][column].abs() > 1e-9) else { continue };
         matrix.swap(rank, pivot);
-        for row in rank + 1..matrix.len() {
-            let factor = matrix[row][column] / matrix[rank][column];
-            for at in column..columns {
-                matrix[row][at] -= factor * matrix[rank][at];
-            }
+        let (above, below) = matrix.split_at_mut(rank + 1);
+        for row in below {
+            subtract(row, &above[rank], column);
         }
         rank += 1;
     }
@@ -110,16 +108,18 @@ fn eliminate(mut system: Vec<Vec<f64>>) -> Option<Vec<f64>> {
         if system[column][column].abs() < 1e-14 {
             return None;
         }
-        for row in 0..size {
-            if row != column {
-                let factor = system[row][column] / system[column][column];
-                for at in column..=size {
-                    system[row][at] -= factor * system[column][at];
-                }
-            }
+        let chosen = system[column].clone();
+        for (_, row) in system.iter_mut().enumerate().filter(|(at, _)| *at != column) {
+            subtract(row, &chosen, column);
         }
     }
     Some((0..size).map(|row| system[row][size] / system[row][row]).collect())
+}
+
+/// Takes so much of the pivot's row from another that its entry in `column` goes.
+fn subtract(row: &mut [f64], pivot: &[f64], column: usize) {
+    let factor = row[column] / pivot[column];
+    row.iter_mut().zip(pivot).skip(column).for_each(|(entry, of_pivot)| *entry -= factor * of_pivot);
 }
 
 fn misfit(rows: &[[f64; 4]], wanted: &[f64], weights: &[f64], columns: &[usize], values: &[f64]) -> f64 {

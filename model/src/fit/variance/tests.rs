@@ -17,11 +17,11 @@ fn readings(
     let (of_devices, of_hours) = (draw(devices, sigmas[1]), draw(hours, sigmas[2]));
     let mut readings = Vec::new();
     for point in 0..3 {
-        for device in 0..devices {
-            for hour in 0..hours {
+        for (device, of_device) in of_devices.iter().enumerate() {
+            for (hour, of_hour) in of_hours.iter().enumerate() {
                 for _ in 0..2 {
                     let host = device / per_host;
-                    let effects = hosts[host] + of_devices[device] + of_hours[hour];
+                    let effects = hosts[host] + of_device + of_hour;
                     let logarithm = 10.0 * point as f64 + effects + sigmas[0] * random.normal();
                     if random.uniform() < kept {
                         readings.push(Reading { point, device, host, hour, logarithm });

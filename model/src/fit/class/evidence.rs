@@ -1,0 +1,210 @@
+//! What a person needs to believe that a device stands apart: which sweeps and points, by how much, under which clocks.
+
+use super::{ClassRule, ClassStudy, Family, FamilyKey};
+use crate::fit::devices::Outliers;
+use crate::id::DeviceId;
+use crate::row::Row;
+use crate::statistics::median;
+use crate::throttle::ThrottleReasons;
+use crate::vocabulary;
+
+vocabulary! {
+    /// A clock of a device.
+    Clock, "clock" {
+        /// That of its cores.
+        Core => "core_clock",
+        /// That of its memory.
+        Memory => "memory_clock",
+    }
+}
+
+/// A device's median reading beside the median of its class's devices.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Compared {
+    /// The device's.
+    pub device: f64,
+    /// The class's.
+    pub class: f64,
+}
+
+impl Compared {
+    /// How much less than its class's the device's reading is, as a logarithm of their ratio.
+    pub fn shortfall(&self) -> f64 {
+        libm::log(self.class / self.device)
+    }
+}
+
+/// What makes a device stand apart in one family, as far as its clocks tell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Cause {
+    /// Its clock differs as its times do: it is capped (or boosted), and not bad.
+    Clock {
+        /// Which clock.
+        clock: Clock,
+        /// Throttle reasons seen on its rows.
+        reasons: ThrottleReasons,
+    },
+    /// At its class's clocks it would stand apart all the same: the device itself.
+    Device,
+    /// No clock of it was read.
+    NotKnown,
+}
+
+/// A point of a device against its class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PointEvidence<'a> {
+    /// The point.
+    pub point: &'a str,
+    /// The solution.
+    pub solution: &'a str,
+    /// How much longer than the class it takes there: 0.25 is 25%.
+    pub slower: f64,
+}
+
+/// A family in which a device was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FamilyEvidence<'a> {
+    /// What was compared.
+    pub key: FamilyKey<'a>,
+    /// Whether it stands apart here.
+    pub stands_apart: bool,
+    /// How much longer it takes than the median device: 0.25 is 25%.
+    pub slower: f64,
+    /// The same at the core clock of the class, if time goes as the clock; none where no clock was read.
+    pub slower_at_class_core_clock: Option<f64>,
+    /// The same at the memory clock of the class.
+    pub slower_at_class_memory_clock: Option<f64>,
+    /// Its distance from the median device in robust standard deviations, where it stands apart.
+    pub z: Option<f64>,
+    /// Why, where it stands apart.
+    pub cause: Option<Cause>,
+    /// Each of its points, in order.
+    pub points: Vec<PointEvidence<'a>>,
+    /// Core clock, kHz.
+    pub core_clock_khz: Option<Compared>,
+    /// Memory clock, kHz.
+    pub memory_clock_khz: Option<Compared>,
+    /// Power, milliwatts.
+    pub power_mw: Option<Compared>,
+    /// Temperature of the die, millidegrees Celsius.
+    pub temperature_mc: Option<Compared>,
+    /// Throttle reasons seen on its rows; none where nobody looked.
+    pub throttle: Option<ThrottleReasons>,
+}
+
+/// A device that stands apart, and everything that was measured on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence<'a> {
+    /// The device.
+    pub device: &'a DeviceId,
+    /// Its host.
+    pub host: &'a str,
+    /// Families that it was measured in, those included in which it is as others are.
+    pub families: Vec<FamilyEvidence<'a>>,
+}
+
+/// A clock explains an effect if it leaves no more than this part of it.
+const LEFT_MAX: f64 = 0.25;
+
+/// A clock that differs by less explains nothing.
+const SHORTFALL_MIN: f64 = 0.01;
+
+/// The evidence on a device, by its index; `None` where it stands apart nowhere.
+pub fn evidence<'a>(study: &ClassStudy<'a>, device: usize, rule: ClassRule) -> Option<Evidence<'a>> {
+    let families: Vec<FamilyEvidence<'a>> =
+        study.families.iter().filter_map(|family| of_family(study, family, device, rule)).collect();
+    let id = *study.devices.get(device)?;
+    let rows = || study.families.iter().flat_map(|family| &family.rows);
+    let host = rows().find(|row| row.device.device_uuid == *id).map(|row| row.device.host.as_str())?;
+    families.iter().any(|family| family.stands_apart).then_some(Evidence { device: id, host, families })
+}
+
+fn of_family<'a>(
+    study: &ClassStudy<'a>,
+    family: &Family<'a>,
+    device: usize,
+    rule: ClassRule,
+) -> Option<FamilyEvidence<'a>> {
+    let effects = family.effects.as_ref().ok()?;
+    let effect = (*effects.devices.get(device)?)?;
+    let z = match &family.outliers {
+        Outliers::Found(found) => found.iter().find(|outlier| outlier.device == device).map(|outlier| outlier.z),
+        Outliers::TooFewDevices { .. } => None,
+    };
+    let conditions = |read: fn(&Row) -> Option<f64>| compare(study, family, device, read);
+    let core = conditions(|row| row.conditions.core_clock_khz.map(|khz| khz as f64));
+    let memory = conditions(|row| row.conditions.memory_clock_khz.map(|khz| khz as f64));
+    let own = rows_of(study, family, device);
+    let reasons = own.iter().filter_map(|row| row.conditions.throttle_reasons);
+    let throttle = reasons.map(ThrottleReasons::from_bits).reduce(ThrottleReasons::union);
+    let at_class = |clock: Option<Compared>| clock.map(|clock| libm::expm1(effect - clock.shortfall()));
+    let points = effects.points.iter().zip(&family.points).filter_map(|(class, &(point, solution))| {
+        let there: Vec<f64> = own
+            .iter()
+            .filter(|row| (row.work.point.as_str(), row.work.solution.as_str()) == (point, solution))
+            .filter_map(|row| row.timing.estimate_ns.map(libm::log))
+            .collect();
+        Some(PointEvidence { point, solution, slower: libm::expm1(median(&there)? - (*class)?) })
+    });
+    Some(FamilyEvidence {
+        key: family.key,
+        stands_apart: z.is_some(),
+        slower: libm::expm1(effect),
+        slower_at_class_core_clock: at_class(core),
+        slower_at_class_memory_clock: at_class(memory),
+        z,
+        cause: z.map(|_| cause(effect, (core, memory), throttle.unwrap_or_default(), rule)),
+        points: points.collect(),
+        core_clock_khz: core,
+        memory_clock_khz: memory,
+        power_mw: conditions(|row| row.conditions.power_mw.map(|mw| mw as f64)),
+        temperature_mc: conditions(|row| row.conditions.temperature_mc.map(|mc| mc as f64)),
+        throttle,
+    })
+}
+
+/// Which clock explains an effect, if one does; of two the one that leaves less.
+fn cause(
+    effect: f64,
+    (core, memory): (Option<Compared>, Option<Compared>),
+    reasons: ThrottleReasons,
+    rule: ClassRule,
+) -> Cause {
+    if core.is_none() && memory.is_none() {
+        return Cause::NotKnown;
+    }
+    let allowed = (LEFT_MAX * effect.abs()).max(rule.outliers.distance_min);
+    let left = |clock: Compared| (effect - clock.shortfall()).abs();
+    let clocks = [(Clock::Core, core), (Clock::Memory, memory)];
+    let known = clocks.into_iter().filter_map(|(name, clock)| Some((name, clock?)));
+    let explains = known.filter(|(_, clock)| {
+        clock.shortfall().abs() >= SHORTFALL_MIN && left(*clock) <= allowed && left(*clock) < effect.abs()
+    });
+    let best = explains.min_by(|one, other| left(one.1).total_cmp(&left(other.1)));
+    best.map_or(Cause::Device, |(clock, _)| Cause::Clock { clock, reasons })
+}
+
+fn rows_of<'a>(study: &ClassStudy<'a>, family: &Family<'a>, device: usize) -> Vec<&'a Row> {
+    let id = study.devices[device];
+    family.rows.iter().copied().filter(|row| row.device.device_uuid == *id).collect()
+}
+
+/// A device's median reading beside the median over all devices' medians.
+fn compare(
+    study: &ClassStudy<'_>,
+    family: &Family<'_>,
+    device: usize,
+    read: fn(&Row) -> Option<f64>,
+) -> Option<Compared> {
+    let mut of_devices: std::collections::BTreeMap<&DeviceId, Vec<&Row>> = std::collections::BTreeMap::new();
+    family.rows.iter().for_each(|row| of_devices.entry(&row.device.device_uuid).or_default().push(row));
+    let own = median_of(of_devices.get(study.devices[device])?, read)?;
+    let all: Vec<f64> = of_devices.values().filter_map(|rows| median_of(rows, read)).collect();
+    let class = median(&all)?;
+    (own > 0.0 && class > 0.0).then_some(Compared { device: own, class })
+}
+
+/// Median of what rows read.
+pub(super) fn median_of(rows: &[&Row], read: fn(&Row) -> Option<f64>) -> Option<f64> {
+    median(&rows.iter().filter_map(|row| read(row)).collect::<Vec<_>>())
+}
