@@ -36,6 +36,7 @@ fn heading(kind: RejectReason, count: usize) -> Option<String> {
         RejectReason::Throttled => format!("{rows} {was} throttled"),
         RejectReason::Contended => format!("{rows} {was} contended by other processes"),
         RejectReason::NoEstimate => format!("{rows} ended without an estimate"),
+        RejectReason::OutlierDevice => format!("{rows} of devices that stand apart from their class {was} left out"),
         RejectReason::Opaque | RejectReason::NoRate | RejectReason::BytesNotExact | RejectReason::SmallFootprint => {
             return None;
         }
