@@ -27,7 +27,7 @@ pub(crate) fn rows(rows: &[Row], everything: bool) {
         groups.entry((&row.identity.run_id, &row.device.class_slug, &row.device.device_uuid)).or_default().push(row);
     }
     if groups.is_empty() {
-        out_line!("no rows");
+        out_line!("{}", if hidden.is_empty() { "no rows" } else { "no rows but those of screening" });
     }
     for ((run, class, device), mut rows) in groups {
         rows.sort_by_key(|row| {
