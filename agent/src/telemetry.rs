@@ -24,8 +24,7 @@ pub use monitor::{Monitor, Schedule};
 pub use processors::Processors;
 pub use window::{TimedReading, Window};
 
-/// Time between two readings where a sensor asks for nothing else. Ten times a 1 ms driver call: the thread sleeps nine
-/// tenths of the time.
+/// Time between two readings where a sensor asks for nothing else.
 pub const PERIOD: Duration = Duration::from_millis(10);
 
 /// A process of somebody else on the device.

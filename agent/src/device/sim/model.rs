@@ -110,7 +110,7 @@ impl SimModel {
     }
 
     /// The facts of a device of this model.
-    pub(super) fn facts(self, uuid: DeviceId) -> DeviceFacts {
+    pub(crate) fn facts(self, uuid: DeviceId) -> DeviceFacts {
         let constants = self.constants();
         DeviceFacts {
             uuid,

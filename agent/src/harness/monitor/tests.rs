@@ -13,6 +13,8 @@ use crate::task::TaskSpec;
 use crate::telemetry::{ForeignProcess, Processors, Reading, Sensor};
 use crate::testing::tree;
 
+mod simulated;
+
 /// Says what a function of the number of earlier readings says.
 struct Scripted<F>(F, u64);
 
