@@ -232,7 +232,8 @@ impl<D: Device> Bench<'_, D> {
         let on_host = self.device.processors().is_some();
         let record = &mut self.records[record];
         if record.verdict.is_sound()
-            && let Some(verdict) = record.watch.verdict(record.verdict.checked(), on_host)
+            && let Some(verdict) =
+                record.watch.verdict(record.verdict.checked(), on_host, record.resumed_after.is_none())
         {
             record.verdict = verdict;
         }

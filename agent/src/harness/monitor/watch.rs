@@ -120,8 +120,9 @@ impl Watch {
         }
     }
 
-    /// What becomes of a row whose results are right. `on_host` where the device is the host's own processor.
-    pub fn verdict(&self, checked: Checked, on_host: bool) -> Option<Verdict> {
+    /// What becomes of a row whose results are right. `on_host` where the device is the host's own processor; `whole`
+    /// where no earlier worker took part of the row's samples, which are judged together when the row is put together.
+    pub fn verdict(&self, checked: Checked, on_host: bool, whole: bool) -> Option<Verdict> {
         if !self.foreign.is_empty() {
             let who: Vec<String> = self.foreign.iter().map(ToString::to_string).collect();
             return Some(Verdict::Contended { checked, reason: format!("used by {} meanwhile", who.join(", ")) });
@@ -129,7 +130,8 @@ impl Watch {
         if on_host && let Some(reason) = self.crowded() {
             return Some(Verdict::Contended { checked, reason });
         }
-        self.throttling.verdict().map(|reason| Verdict::Throttled { checked, reason })
+        let reason = self.throttling.verdict().filter(|_| whole)?;
+        Some(Verdict::Throttled { checked, reason })
     }
 
     /// Whether others took too much of the processors: in over half of the visits, or, where visits are too short to
@@ -150,8 +152,12 @@ impl Watch {
             .then(|| format!("others took {}% of the processors' time, more than {limit}%", percent(share)))
     }
 
-    /// Writes into a row what was seen. Where no reading overlaps its samples, nothing is said of the device.
+    /// Writes into a row what was seen. Where no reading overlaps its samples, nothing is said of the device. Without a
+    /// visit there is nothing to write: an earlier worker may have left what it saw.
     pub fn apply(&self, conditions: &mut Conditions) {
+        if self.visits == 0 {
+            return;
+        }
         let known = |value: fn(&Reading) -> Option<u64>| -> Option<u64> {
             let values: Vec<f64> = self.readings.iter().filter_map(value).map(|value| value as f64).collect();
             median(&values).map(|value| value.round() as u64)
@@ -174,5 +180,27 @@ impl Watch {
         conditions.monitor_samples = self.readings.len() as u64;
         conditions.host_load = self.host_load;
         conditions.host_steal = self.spent.map(Spent::steal_share);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_worker_saw_is_neither_overwritten_nor_judged_by_half() {
+        let mut watch = Watch::default();
+        let mut conditions = Conditions { core_clock_khz: Some(7), monitor_samples: 3, ..Conditions::default() };
+        let before = conditions.clone();
+        watch.apply(&mut conditions);
+        assert_eq!(conditions, before, "this worker made no visit");
+        let bits = Some(ThrottleReasons::HARDWARE_THERMAL.bits());
+        let sample = Sample { ns: 1, round: 2, start_ns: 0, accepted: false, throttle_bits: bits, clock_khz: None };
+        watch.add(VisitSeen::default(), &[sample], false);
+        assert_eq!(watch.verdict(Checked::default(), false, false), None, "the earlier samples are not here");
+        let whole = watch.verdict(Checked::default(), false, true);
+        assert!(matches!(whole, Some(Verdict::Throttled { .. })), "{whole:?}");
+        watch.apply(&mut conditions);
+        assert_eq!((conditions.core_clock_khz, conditions.monitor_samples), (None, 0), "this visit saw nothing");
     }
 }

@@ -11,13 +11,15 @@ use crate::device::sim::{SimDevice, SimSpec};
 use crate::harness::clock::SystemClock;
 use crate::harness::tests::fake::{Said, labels, task};
 use crate::harness::{HarnessError, Setting, measure};
+use crate::worker::resume::Resume;
 
 /// Measures one point of the stream sweep; the finished rows that were not only screened.
 fn measured(spec: &str) -> (Result<(), HarnessError>, Vec<Row>) {
     let spec: SimSpec = spec.parse().expect("a specification");
     let point: Point = "stream/copy/f32/elements=1048576".parse().expect("a point");
     let (task, labels, interrupt, clock) = (task(vec![point]), labels(), AtomicBool::new(false), SystemClock::start());
-    let setting = Setting { task: &task, labels: &labels, interrupt: &interrupt, clock: &clock };
+    let setting =
+        Setting { task: &task, labels: &labels, resume: &Resume::default(), interrupt: &interrupt, clock: &clock };
     let mut events = Vec::new();
     let mut device = SimDevice::open(&spec.model.facts("SIM-1".into()), &spec);
     let outcome = measure(&mut device, setting, &mut events);
