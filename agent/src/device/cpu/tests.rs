@@ -1,5 +1,6 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
 use fleetcal_kernels::{BufferRole, BufferSpec};
 use fleetcal_model::point::{Dtype, Sweep};
@@ -7,7 +8,12 @@ use fleetcal_model::point::{Dtype, Sweep};
 use super::work::Stray;
 use super::*;
 use crate::device::nan_bits;
+use crate::harness::clock::SystemClock;
+use crate::harness::tests::fake;
+use crate::harness::{self, Setting};
 pub(super) use crate::testing::tree;
+use crate::worker::message::Event;
+use crate::worker::resume::Resume;
 
 /// A device of one core on a machine with 4 GiB free, whatever this machine has.
 fn device() -> (tempfile::TempDir, CpuDevice) {
@@ -126,4 +132,28 @@ fn run_astray(stray: Stray, guard: PageGuard) {
     let buffers = [0, 1].map(|_| device.allocate(8 * elements, guard).expect("there is room"));
     let arrays = [0, 1].map(|index| Array { buffer: &buffers[index], offset_bytes: 0, spec: specs[index].clone() });
     device.run(&prepared, &arrays).expect("the arrays are those of the program");
+}
+
+#[test]
+fn guard_zones_show_what_a_program_does_beside_its_arrays() {
+    for (stray, said) in [
+        (Stray::ReadsBeyond, "c[32767] is NaN after a warm-up"),
+        (Stray::WritesBeyond, "c[32768], behind its last element, is 7"),
+        (Stray::WritesBefore, "c[-1], before its first element, is 7"),
+    ] {
+        let (_root, mut device) = device();
+        device.stray = Some(stray);
+        let task = fake::task(vec!["stream/copy/f64/elements=32768".parse().expect("a point")]);
+        let (labels, interrupt, clock) = (fake::labels(), AtomicBool::new(false), SystemClock::start());
+        let resume = Resume::default();
+        let setting = Setting { task: &task, labels: &labels, resume: &resume, interrupt: &interrupt, clock: &clock };
+        let mut events: Vec<Event> = Vec::new();
+        harness::measure(&mut device, setting, &mut events).expect("a stray program costs its solutions alone");
+        let rows = events.iter().filter_map(|event| {
+            let Event::RowClosed { template, .. } = event else { return None };
+            Some(&template.outcome)
+        });
+        let reasons: Vec<&str> = rows.map(|outcome| outcome.reason.as_deref().unwrap_or_default()).collect();
+        assert!(!reasons.is_empty() && reasons.iter().all(|reason| reason.contains(said)), "{stray:?}: {reasons:?}");
+    }
 }
