@@ -19,6 +19,9 @@ pub const SCREENING_ROUND: u64 = 0;
 /// The same stage of the same solution is said again after so long, nanoseconds.
 const SAY_AGAIN_NS: u64 = 1_000_000_000;
 
+/// A sample is at least so many steps of its clock.
+const RESOLUTIONS_MIN: f64 = 2.0;
+
 /// Where the loop is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
@@ -229,13 +232,15 @@ impl<'a, D: Device> Bench<'a, D> {
         // A simulated device takes no time of the host's, so its own sum stands in.
         let device_ns = samples.iter().fold(0_u64, |total, sample| total.saturating_add(sample.ns));
         self.visit.timed_ns = self.visit.timed_ns.saturating_add(wall_ns.max(device_ns));
+        // Anything shorter is the clock's resolution showing, not a time.
+        let resolution_ns = self.records[self.position.record].template.timing.clock_resolution_ns;
+        let shortest_ns = RESOLUTIONS_MIN * resolution_ns.unwrap_or(0.0);
         let round = self.position.round;
         self.visit.samples.extend(samples.iter().map(|raw| Sample {
             ns: raw.ns,
             round,
             start_ns: raw.start_ns,
-            // An interval of zero is the clock's resolution showing, not a time.
-            accepted: raw.ns > 0,
+            accepted: raw.ns > 0 && raw.ns as f64 >= shortest_ns,
             throttle_bits: None,
             clock_khz: None,
         }));

@@ -1,6 +1,6 @@
 //! What is done about caches before a sample.
 
-use fleetcal_model::device::DeviceFacts;
+use fleetcal_model::device::{DRAM_FOOTPRINT_FACTOR, DeviceFacts};
 use fleetcal_model::point::Sweep;
 use fleetcal_model::policy::Caches;
 use fleetcal_model::row::FlushMode;
@@ -37,9 +37,36 @@ impl Flush {
         }
     }
 
+    /// Twice all caches, whatever the size of the point: the level-2 cache counts by itself only where another level is
+    /// behind it.
     fn cold(facts: &DeviceFacts) -> Self {
-        let last_level = facts.dram_footprint_bytes() / fleetcal_model::device::DRAM_FOOTPRINT_FACTOR;
-        let l2 = facts.l2_cache_bytes.unwrap_or(0);
-        Self { mode: FlushMode::Cold, bytes: Some(last_level.saturating_add(l2).saturating_mul(FLUSH_FACTOR)) }
+        let last_level = facts.dram_footprint_bytes() / DRAM_FOOTPRINT_FACTOR;
+        let before_it = facts.l2_cache_bytes.filter(|l2| facts.last_level_cache_bytes != Some(*l2)).unwrap_or(0);
+        Self { mode: FlushMode::Cold, bytes: Some(last_level.saturating_add(before_it).saturating_mul(FLUSH_FACTOR)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::device;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_cold_flush_covers_every_cache_twice_and_does_not_depend_on_the_point() {
+        for (l2, last_level, flushed) in [
+            (Some(50 * MIB), Some(50 * MIB), 100 * MIB),
+            (Some(4 * MIB), Some(256 * MIB), 520 * MIB),
+            (Some(4 * MIB), None, 1032 * MIB),
+            (None, Some(32 * MIB), 64 * MIB),
+            (None, None, 1024 * MIB),
+        ] {
+            let facts = DeviceFacts { l2_cache_bytes: l2, last_level_cache_bytes: last_level, ..device("SIM-1") };
+            for bytes_distinct in [1, MIB, 1 << 40] {
+                let flush = Flush::of(Caches::Cold, Sweep::Stream, bytes_distinct, &facts);
+                assert_eq!(flush, Flush { mode: FlushMode::Cold, bytes: Some(flushed) }, "{l2:?} and {last_level:?}");
+            }
+        }
     }
 }

@@ -27,6 +27,9 @@ pub(crate) use super::copies::{Copies, point};
 use super::memory::{FakeBuffer, Held};
 pub(crate) use super::said::Said;
 
+/// Step of the fake device's clock, nanoseconds.
+const RESOLUTION_NS: u64 = 2;
+
 /// How a solution misbehaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -46,6 +49,8 @@ pub(crate) enum Fault {
     /// Writes beyond, but only when it is timed.
     WritesBeyondOnceTimed,
     TakesNoTime,
+    /// Takes one and a half steps of the clock.
+    TakesHardlyAnyTime,
 }
 
 /// Does what its faults say, in a time of its own, and writes down what it was asked.
@@ -181,7 +186,11 @@ impl FakeDevice {
             }
             _ => 0.0,
         };
-        let ns = if fault == Some(Fault::TakesNoTime) { 0 } else { prepared.program.1 * self.slowness };
+        let ns = match fault {
+            Some(Fault::TakesNoTime) => 0,
+            Some(Fault::TakesHardlyAnyTime) => 3 * RESOLUTION_NS / 2,
+            _ => prepared.program.1 * self.slowness,
+        };
         let wobble =
             self.wobble_permille.get(&arrays[0].spec.elements).map_or(0, |permille| permille * (self.rounds % 3));
         let ns = ns + ns * wobble / 1000;
@@ -213,7 +222,7 @@ impl Device for FakeDevice {
         self.processors.clone()
     }
     fn instrument(&mut self) -> Result<Instrument, DeviceError> {
-        Ok(Instrument { clock_resolution_ns: 1.0, clock_overhead_ns: 2.0, empty_launch_ns: 3.0 })
+        Ok(Instrument { clock_resolution_ns: RESOLUTION_NS as f64, clock_overhead_ns: 2.0, empty_launch_ns: 3.0 })
     }
     fn memory_available_bytes(&self) -> Result<u64, DeviceError> {
         Ok(self.memory_bytes)

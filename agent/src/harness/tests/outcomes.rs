@@ -89,6 +89,7 @@ fn a_solution_that_cannot_run_is_invalid_and_the_others_go_on() {
         (Fault::DoesNotCompile, "bracket"),
         (Fault::FailsWhenTimed, "too many resources"),
         (Fault::TakesNoTime, "shorter than the clock"),
+        (Fault::TakesHardlyAnyTime, "shorter than the clock"),
     ] {
         let said = with_fault("s1", fault);
         let (index, row) = said.row("s1");
