@@ -12,6 +12,7 @@
 use std::time::Duration;
 
 use fleetcal_model::throttle::ThrottleReasons;
+use serde::{Deserialize, Serialize};
 
 pub mod host;
 pub mod monitor;
@@ -28,7 +29,7 @@ pub use window::{TimedReading, Window};
 pub const PERIOD: Duration = Duration::from_millis(10);
 
 /// A process of somebody else on the device.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ForeignProcess {
     /// Its number, in the name space of processes that this one lives in.
     pub pid: u32,
@@ -46,7 +47,7 @@ impl std::fmt::Display for ForeignProcess {
 }
 
 /// One look at a device. What the device has not, or does not say, is `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Reading {
     /// Clock of its cores, kHz.
     pub core_clock_khz: Option<u64>,

@@ -125,6 +125,7 @@ pub(crate) fn visit(row: u64, round: u64) -> Visit {
         started_utc_ns: 1 + round,
         ended_utc_ns: 2 + round,
         co_running: None,
+        seen: None,
     }
 }
 

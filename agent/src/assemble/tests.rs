@@ -58,6 +58,7 @@ fn visit(round: u64, ns: u64) -> Visit {
         started_utc_ns: 100 + round,
         ended_utc_ns: 200 + round,
         co_running: None,
+        seen: None,
     }
 }
 

@@ -211,7 +211,7 @@ impl<D: Device> Listener<D> for HardwareMonitor {
         let counted = counters.zip(self.counters).map(|(now, then)| now.since(then)).unwrap_or_default();
         self.counters = counters;
         let seen = VisitSeen {
-            source: self.monitor.as_ref().map(Monitor::source),
+            source: self.monitor.as_ref().map(|monitor| monitor.source().to_owned()),
             readings,
             counted,
             foreign: latest.and_then(|reading| reading.foreign),
@@ -220,8 +220,8 @@ impl<D: Device> Listener<D> for HardwareMonitor {
             crowded,
         };
         let samples = std::mem::take(&mut bench.visit.samples);
-        bench.record().watch.add(seen, &samples, screening);
-        bench.visit.samples = samples;
+        bench.record().watch.add(seen.clone(), &samples, screening);
+        (bench.visit.samples, bench.visit.seen) = (samples, Some(Box::new(seen)));
         Ok(())
     }
 }

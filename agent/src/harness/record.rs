@@ -7,7 +7,7 @@ use fleetcal_model::statistics::median;
 
 use super::budget::VisitCost;
 use super::flush::Flush;
-use super::monitor::Watch;
+use super::monitor::{VisitSeen, Watch};
 use crate::device::Prepared;
 use crate::worker::message::RoundPlan;
 
@@ -224,6 +224,8 @@ pub struct VisitState {
     pub samples: Vec<Sample>,
     /// Time of the timed part so far, nanoseconds.
     pub timed_ns: u64,
+    /// What the monitor saw of it.
+    pub seen: Option<Box<VisitSeen>>,
     /// Why it ended.
     pub stop_reason: Option<StopReason>,
 }

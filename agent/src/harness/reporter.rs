@@ -52,6 +52,7 @@ impl<D: Device> Listener<D> for Reporter {
             started_utc_ns: visit.started_utc_ns,
             ended_utc_ns,
             co_running: None,
+            seen: visit.seen,
         }))
     }
 

@@ -89,6 +89,11 @@ impl<Program> Record<Program> {
         self.template = known.template.as_ref().clone();
         self.publication = Publication::Open(known.row);
         self.resumed_after = known.visits.iter().map(|visit| visit.round).max();
+        for visit in &known.visits {
+            let Some(seen) = &visit.seen else { continue };
+            // Throttling is judged from the samples when the row is assembled: the agent has all of them.
+            self.watch.add(seen.as_ref().clone(), &[], visit.round == SCREENING_ROUND);
+        }
         let mut measured: Vec<&KnownVisit> =
             known.visits.iter().filter(|visit| visit.round != SCREENING_ROUND).collect();
         measured.sort_by_key(|visit| visit.round);

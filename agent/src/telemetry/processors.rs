@@ -25,7 +25,7 @@ pub struct Times {
 }
 
 /// What happened between two looks, in ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Spent {
     /// All of it.
     pub total_ticks: u64,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::resume::{Checkpoint, InHand, Resume};
 use crate::device::sim::SimSpec;
+use crate::harness::monitor::VisitSeen;
 use crate::task::TaskSpec;
 
 /// From agent to worker, on its standard input. The end of the stream means: stop now.
@@ -92,6 +93,8 @@ pub struct Visit {
     pub ended_utc_ns: u64,
     /// Who was measured beside it: the agent's to fill in.
     pub co_running: Option<CoRunning>,
+    /// What the monitor saw of it; none where nobody looked.
+    pub seen: Option<Box<VisitSeen>>,
 }
 
 /// Why a backend has no devices.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::RoundPlan;
 use crate::harness::budget::Limits;
+use crate::harness::monitor::VisitSeen;
 
 /// One (point, solution).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -130,6 +131,8 @@ pub struct KnownVisit {
     pub samples: u64,
     /// From its start to its end, nanoseconds.
     pub wall_ns: u64,
+    /// What the monitor saw of it.
+    pub seen: Option<Box<VisitSeen>>,
 }
 
 /// A row that may get further visits.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fleetcal_model::row::{Conditions, Sample};
 use fleetcal_model::statistics::median;
 use fleetcal_model::throttle::{ThrottleReasons, Throttling};
+use serde::{Deserialize, Serialize};
 
 use crate::harness::record::{Checked, Verdict};
 use crate::telemetry::processors::Spent;
@@ -15,7 +16,7 @@ use crate::telemetry::{ForeignProcess, Reading};
 pub const LOST_SHARE_MAX: f64 = 0.25;
 
 /// Counters of a device that only grow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Corrected memory errors.
     pub ecc_corrected: Option<u64>,
@@ -45,10 +46,10 @@ impl Counters {
 }
 
 /// One visit as the monitor saw it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct VisitSeen {
     /// Where readings come from; none where there is no sensor.
-    pub source: Option<&'static str>,
+    pub source: Option<String>,
     /// Readings that overlap its timed part.
     pub readings: Vec<Reading>,
     /// What was counted meanwhile.
@@ -66,7 +67,7 @@ pub struct VisitSeen {
 /// What all visits of one row saw.
 #[derive(Debug, Clone, Default)]
 pub struct Watch {
-    source: Option<&'static str>,
+    source: Option<String>,
     readings: Vec<Reading>,
     counted: Counters,
     foreign_most: Option<u64>,
@@ -92,7 +93,7 @@ impl Watch {
         }
         self.screened = screening;
         self.visits += 1;
-        self.source = self.source.or(seen.source);
+        self.source = self.source.take().or(seen.source);
         samples.iter().for_each(|sample| self.throttling.add(sample));
         let counted = |total: Option<u64>, more: Option<u64>| match (total, more) {
             (Some(total), Some(more)) => Some(total.saturating_add(more)),
@@ -176,7 +177,7 @@ impl Watch {
         conditions.ecc_uncorrected = self.counted.ecc_uncorrected;
         conditions.rows_remapped = self.counted.rows_remapped;
         conditions.foreign_processes = self.foreign_most;
-        conditions.monitor_source = self.source.map(str::to_owned);
+        conditions.monitor_source = self.source.clone();
         conditions.monitor_samples = self.readings.len() as u64;
         conditions.host_load = self.host_load;
         conditions.host_steal = self.spent.map(Spent::steal_share);

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use fleetcal_model::row::{Row, Status, StopReason};
 
 use super::fake::{FakeDevice, Fault, Said, point, task};
+use crate::harness::monitor::VisitSeen;
 use crate::task::TaskSpec;
+use crate::telemetry::ForeignProcess;
 use crate::worker::message::{Event, Visit};
 use crate::worker::resume::{KnownRow, KnownVisit, Resume, SetAside, Stage, Subject};
 
@@ -66,6 +68,7 @@ fn known_visit(visit: &Visit) -> KnownVisit {
         median_ns: Some(visit.samples[0].ns as f64),
         timed_ns: visit.samples.iter().map(|sample| sample.ns).sum(),
         samples: visit.samples.len() as u64,
+        seen: visit.seen.clone(),
         wall_ns: visit.ended_utc_ns - visit.started_utc_ns,
     }
 }
@@ -147,6 +150,25 @@ fn a_solution_that_was_set_aside_is_not_touched_and_its_row_says_why() {
     assert_eq!((aside.status, aside.reason), (Status::Invalid, Some(reason)));
     assert_eq!(other.status, Status::Passed, "the same solution on another point is another subject");
     assert!(!second.logged("run").iter().any(|line| line.starts_with("s0 of 64")), "it was run again");
+}
+
+#[test]
+fn what_the_monitor_saw_before_the_interruption_still_counts() {
+    let (mut kept, mut first) = (Kept::default(), FakeDevice::new());
+    first.interrupt_after = Some(16);
+    kept.take(&first.measure(&two_points()).1);
+    let somebody = ForeignProcess { pid: 7, name: Some("somebody".to_owned()) };
+    let seen = VisitSeen { foreign: Some(vec![somebody]), ..VisitSeen::default() };
+    let measured = kept.resume.open.iter_mut().flat_map(|row| &mut row.visits).find(|visit| visit.round > 0);
+    measured.expect("a round began").seen = Some(Box::new(seen));
+    let mut second = FakeDevice::new();
+    second.resume = kept.resume.clone();
+    let (outcome, after) = second.measure(&two_points());
+    outcome.expect("it goes on");
+    let contended: Vec<&Row> =
+        after.closed().into_values().filter(|row| row.outcome.status == Status::Contended).collect();
+    assert_eq!(contended.len(), 1, "one row was disturbed before the interruption");
+    assert_eq!(contended[0].conditions.foreign_processes, Some(1));
 }
 
 #[test]

@@ -102,6 +102,7 @@ fn known_visit(template: &Row, visit: &Visit) -> KnownVisit {
         median_ns: super::median_ns(template, visit),
         timed_ns: visit.samples.iter().fold(0, |total: u64, sample| total.saturating_add(sample.ns)),
         samples: visit.samples.len() as u64,
+        seen: visit.seen.clone(),
         wall_ns: visit.ended_utc_ns.saturating_sub(visit.started_utc_ns),
     }
 }
