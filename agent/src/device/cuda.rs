@@ -132,12 +132,15 @@ impl CudaDevice {
         launches: u64,
         flush: Option<(&Launch, u64)>,
     ) -> Result<Vec<RawSample>, DeviceError> {
-        let lead = support::lead(LEAD_CYCLES.saturating_add(LEAD_CYCLES_PER_INTERVAL.saturating_mul(count.min(64))));
         let flush = flush
             .map(|(launch, address)| Ready::new(self.support.function(&launch.entry)?, launch, &[address]))
             .transpose()?;
-        let lead = Ready::new(self.support.function(&lead.entry)?, &lead, &[])?;
-        self.timer.time(&self.stream, &Intervals { lead, flush, body, launches, count })
+        let lead = |intervals: u64, scale: u64| {
+            let usual = LEAD_CYCLES.saturating_add(LEAD_CYCLES_PER_INTERVAL.saturating_mul(intervals));
+            let lead = support::lead(usual.saturating_mul(scale));
+            Ready::new(self.support.function(&lead.entry)?, &lead, &[])
+        };
+        self.timer.time(&self.stream, &Intervals { flush, body, launches, count }, lead)
     }
 
     /// Address of a buffer of at least so many bytes, kept for the life of the device.

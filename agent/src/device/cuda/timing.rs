@@ -1,12 +1,16 @@
 //! Timing by device events.
 //!
 //! Launches of one batch are queued without waiting in between: the host is ahead of the device, so an interval holds
-//! the kernel and not the host's way to it. A lead kernel keeps the device busy while the first of them is queued.
+//! the kernel and not the host's way to it. A lead kernel keeps the device busy while the first of them is queued. Several
+//! launches of one interval travel as a graph: queueing a launch costs the host two to five microseconds, which is more
+//! than a short kernel takes, and an interval that waits for the host measures the host. Whether the host was ahead is
+//! looked at after each batch; where it was not, the batch is taken again behind a longer lead.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
-use cudarc::driver::{CudaContext, CudaEvent, CudaStream, sys};
+use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError, sys};
 
 use super::driver;
 use super::launch::Ready;
@@ -15,18 +19,21 @@ use crate::device::{DeviceError, RawSample};
 /// Intervals queued before the host waits. A few hundred milliseconds at most, so that a device can be given back.
 const BATCH: usize = 64;
 
+/// A lead is made at most so many times longer for a host that is slow to queue.
+const LEAD_SCALE_MAX: u64 = 64;
+
 /// Event pairs, created once and used again: creating one inside a batch would stall the host.
 #[derive(Debug)]
 pub(super) struct Timer {
     pairs: Vec<(CudaEvent, CudaEvent)>,
     opened: Instant,
+    /// How much longer than usual leads have to be on this host.
+    lead_scale: Cell<u64>,
 }
 
 /// What goes into one timed series.
 #[derive(Debug)]
 pub(super) struct Intervals<'a> {
-    /// Keeps the device busy while the host queues.
-    pub(super) lead: Ready<'a>,
     /// Launched before each interval.
     pub(super) flush: Option<Ready<'a>>,
     /// Launched inside each interval; none times the instrument.
@@ -35,6 +42,23 @@ pub(super) struct Intervals<'a> {
     pub(super) launches: u64,
     /// Intervals.
     pub(super) count: u64,
+}
+
+/// What is enqueued between two events.
+enum Body<'a> {
+    Nothing,
+    One(&'a Ready<'a>),
+    Several(CudaGraph),
+}
+
+impl Body<'_> {
+    fn enqueue(&self, stream: &CudaStream) -> Result<(), DriverError> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::One(ready) => ready.enqueue(stream),
+            Self::Several(graph) => graph.launch(),
+        }
+    }
 }
 
 impl Timer {
@@ -46,7 +70,7 @@ impl Timer {
                 .map_err(|error| driver::fault("creating an event", error))
         };
         let pairs = (0..BATCH).map(|_| Ok((event()?, event()?))).collect::<Result<_, DeviceError>>()?;
-        Ok(Self { pairs, opened: Instant::now() })
+        Ok(Self { pairs, opened: Instant::now(), lead_scale: Cell::new(1) })
     }
 
     /// The moment that starts of samples count from.
@@ -54,41 +78,45 @@ impl Timer {
         self.opened
     }
 
-    /// Times a series.
-    pub(super) fn time(&self, stream: &CudaStream, series: &Intervals<'_>) -> Result<Vec<RawSample>, DeviceError> {
+    /// Times a series. `lead` makes the kernel that keeps the device busy while the host queues, for a number of intervals
+    /// and a factor by which it has to last longer than usual.
+    ///
+    /// # Errors
+    /// [`DeviceError::Launch`] where the host cannot queue as fast as the device works, however long the lead.
+    pub(super) fn time<'a>(
+        &self,
+        stream: &Arc<CudaStream>,
+        series: &Intervals<'_>,
+        lead: impl Fn(u64, u64) -> Result<Ready<'a>, DeviceError>,
+    ) -> Result<Vec<RawSample>, DeviceError> {
+        let body = body(stream, series)?;
         let mut samples = Vec::new();
         let mut left = usize::try_from(series.count).unwrap_or(usize::MAX);
         while left > 0 {
             let pairs = &self.pairs[..left.min(BATCH)];
-            self.batch(stream, series, pairs, &mut samples)?;
-            left -= pairs.len();
+            let scale = self.lead_scale.get();
+            let lead = lead(pairs.len() as u64, scale)?;
+            let queue = || {
+                stream.context().bind_to_thread()?;
+                lead.enqueue(stream)?;
+                queue(stream, series, &body, pairs)
+            };
+            let host_was_ahead = queue().map_err(|error| driver::fault("timing", error))?;
+            if host_was_ahead {
+                self.read(pairs, &mut samples)?;
+                left -= pairs.len();
+            } else if scale < LEAD_SCALE_MAX {
+                self.lead_scale.set(scale * 2);
+            } else {
+                let reason = "the host queues launches slower than the device works: times would be the host's";
+                return Err(DeviceError::Launch { what: "timing".to_owned(), reason: reason.to_owned() });
+            }
         }
         Ok(samples)
     }
 
-    fn batch(
-        &self,
-        stream: &CudaStream,
-        series: &Intervals<'_>,
-        pairs: &[(CudaEvent, CudaEvent)],
-        samples: &mut Vec<RawSample>,
-    ) -> Result<(), DeviceError> {
-        let queue = || {
-            stream.context().bind_to_thread()?;
-            series.lead.enqueue(stream)?;
-            for (start, stop) in pairs {
-                if let Some(flush) = &series.flush {
-                    flush.enqueue(stream)?;
-                }
-                start.record(stream)?;
-                if let Some(body) = &series.body {
-                    (0..series.launches).try_for_each(|_| body.enqueue(stream))?;
-                }
-                stop.record(stream)?;
-            }
-            stream.synchronize()
-        };
-        queue().map_err(|error| driver::fault("timing", error))?;
+    /// Reads a batch that is complete.
+    fn read(&self, pairs: &[(CudaEvent, CudaEvent)], samples: &mut Vec<RawSample>) -> Result<(), DeviceError> {
         // The device's events are laid onto the host's clock by their distance from the last one, which has just passed.
         let end_ns = u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let Some((_, last)) = pairs.last() else { return Ok(()) };
@@ -99,6 +127,51 @@ impl Timer {
         }
         Ok(())
     }
+}
+
+/// What goes between the events of every interval of a series.
+fn body<'a>(stream: &Arc<CudaStream>, series: &'a Intervals<'_>) -> Result<Body<'a>, DeviceError> {
+    let Some(ready) = &series.body else { return Ok(Body::Nothing) };
+    if series.launches <= 1 {
+        return Ok(Body::One(ready));
+    }
+    let capture = || {
+        stream.context().bind_to_thread()?;
+        stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
+        let captured = (0..series.launches).try_for_each(|_| ready.enqueue(stream));
+        // Ended even where a launch failed, or the stream would stay unusable.
+        let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0));
+        captured?;
+        let graph = graph?;
+        graph.iter().try_for_each(CudaGraph::upload)?;
+        Ok(graph)
+    };
+    let graph: Option<CudaGraph> = capture().map_err(|error| driver::fault("capturing launches", error))?;
+    graph.map(Body::Several).ok_or_else(|| DeviceError::Launch {
+        what: "capturing launches".to_owned(),
+        reason: "the driver made no graph of them".to_owned(),
+    })
+}
+
+/// Queues intervals and waits for them. `false` where the device had begun the last one before it was all queued: then
+/// the host was not ahead.
+fn queue(
+    stream: &CudaStream,
+    series: &Intervals<'_>,
+    body: &Body<'_>,
+    pairs: &[(CudaEvent, CudaEvent)],
+) -> Result<bool, DriverError> {
+    for (start, stop) in pairs {
+        if let Some(flush) = &series.flush {
+            flush.enqueue(stream)?;
+        }
+        start.record(stream)?;
+        body.enqueue(stream)?;
+        stop.record(stream)?;
+    }
+    let had_begun = pairs.last().map_or(Ok(false), |(start, _)| start.try_is_complete())?;
+    stream.synchronize()?;
+    Ok(!had_begun)
 }
 
 /// The driver gives milliseconds as `f32`: at one second its step is 60 ns, at one millisecond 0.06 ns.
