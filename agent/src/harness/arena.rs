@@ -67,6 +67,16 @@ pub struct Arena<Buffer> {
     guards: Guards,
 }
 
+/// Where the buffers of a round lie.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Arrays start so many bytes after the front zone of their allocations.
+    pub offset_bytes: u64,
+    /// So many bytes are held while the buffers are allocated, and freed then, so that they lie elsewhere than those of the
+    /// round before; where memory is too short for that, nothing is displaced.
+    pub displacement_bytes: u64,
+}
+
 /// Usable bytes of each slot that a set of points needs.
 pub fn slot_bytes<'a>(points: impl Iterator<Item = &'a [BufferSpec]>) -> Vec<u64> {
     let mut slots: Vec<u64> = Vec::new();
@@ -108,8 +118,7 @@ impl<Buffer> Arena<Buffer> {
         self.offset_bytes
     }
 
-    /// Frees the old buffers, then allocates new ones, so that both are never held at once. Arrays start so many bytes
-    /// after the front zone.
+    /// Frees the old buffers, then allocates new ones, so that both are never held at once.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`]; nothing is held then.
@@ -117,15 +126,19 @@ impl<Buffer> Arena<Buffer> {
         &mut self,
         device: &mut D,
         slots: &[u64],
-        offset_bytes: u64,
+        placement: Placement,
         guards: Guards,
     ) -> Result<(), DeviceError> {
+        let Placement { offset_bytes, displacement_bytes } = placement;
         *self = Self { slots: Vec::new(), offset_bytes: lead_bytes(guards) + offset_bytes, guards };
+        let displacement =
+            (displacement_bytes > 0).then(|| device.allocate(displacement_bytes, PageGuard::None).ok()).flatten();
         let mut fresh = Vec::with_capacity(slots.len());
         for &bytes in slots {
             let buffer = device.allocate(allocation_bytes(bytes, guards), PageGuard::None)?;
             fresh.push(Slot { buffer, bytes, content: None, guarded: None });
         }
+        drop(displacement);
         self.slots = fresh;
         Ok(())
     }

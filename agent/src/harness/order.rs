@@ -44,6 +44,22 @@ impl RoundRandom {
             * OFFSET_STEP_BYTES
     }
 
+    /// Bytes that an allocation which is freed again takes in front of the round's buffers, up to `most_bytes`.
+    ///
+    /// An allocator that gets its pages back hands them out again, so that fresh buffers of the same sizes lie on the same
+    /// physical pages in every round of a process, and on others in the next process. On an H200 that was worth 0.25% of
+    /// the times of arrays near the size of its cache: rounds agreed with each other, and processes did not.
+    pub fn displacement_bytes(seed: u64, round: u64, restarts: u64, most_bytes: u64) -> u64 {
+        /// Keeps the streams of displacements apart from those of orders, offsets and checks.
+        const DISPLACEMENT_STREAM: u64 = 3 << 62;
+        const ROUND_BITS: u32 = 32;
+        let pages = most_bytes / OFFSET_RANGE_BYTES;
+        if pages == 0 {
+            return 0;
+        }
+        Self::new(seed, round | (restarts << ROUND_BITS) | DISPLACEMENT_STREAM).below(pages) * OFFSET_RANGE_BYTES
+    }
+
     /// The randomness of one check of one record, apart from that of orders and offsets.
     pub fn for_check(seed: u64, check: u64, record: u64) -> Self {
         /// Keeps these streams apart from those of orders, and of offsets.

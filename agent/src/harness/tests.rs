@@ -11,6 +11,7 @@ mod loads;
 mod memory;
 mod outcomes;
 mod pilot;
+mod placement;
 mod procedure;
 mod resuming;
 mod said;

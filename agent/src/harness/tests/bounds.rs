@@ -10,7 +10,7 @@ use super::fake::{FakeDevice, Fault, Said, point, task};
 use super::memory::FakeBuffer;
 use crate::device::{Device, DeviceError, PageGuard};
 use crate::harness::HarnessError;
-use crate::harness::arena::{Arena, Guards};
+use crate::harness::arena::{Arena, Guards, Placement};
 use crate::harness::zones::{ZONE_BYTES, around};
 
 /// Measures one point of three solutions, the first of which has the fault.
@@ -125,7 +125,7 @@ fn input(elements: u64, rows: Option<Rows>) -> Vec<BufferSpec> {
 #[test]
 fn points_of_all_sizes_share_a_slot_and_each_finds_its_data_and_its_zones() {
     let (mut device, mut arena) = (FakeDevice::new(), Arena::<FakeBuffer>::default());
-    arena.renew(&mut device, &[4 * 5000], 256, Guards::Zones).expect("memory enough");
+    arena.renew(&mut device, &[4 * 5000], at(256), Guards::Zones).expect("memory enough");
     assert_eq!(arena.offset_bytes(), ZONE_BYTES + 256, "what the row says is where the array is");
     let rows = Some(Rows { elements: 24, pitch_elements: 32 });
     for (elements, rows) in [
@@ -158,7 +158,7 @@ fn points_of_all_sizes_share_a_slot_and_each_finds_its_data_and_its_zones() {
 #[test]
 fn data_that_know_rows_are_not_shared_between_rows_of_other_lengths() {
     let (mut device, mut arena) = (FakeDevice::new(), Arena::<FakeBuffer>::default());
-    arena.renew(&mut device, &[4096], 0, Guards::None).expect("memory enough");
+    arena.renew(&mut device, &[4096], at(0), Guards::None).expect("memory enough");
     let rows = |pitch_elements| Some(Rows { elements: pitch_elements, pitch_elements });
     for (pattern, pitch, fills) in [
         (DataPattern::Identity, 10, 1),
@@ -185,4 +185,9 @@ fn a_buffer_between_pages_is_flush_with_both() {
         InputData { pattern: DataPattern::Random, seed: 1, dtype: Dtype::F32, row_elements: 64, first_element: 0 };
     let specs = input(64, None);
     assert!(device.fill(&arena.arrays(&specs)[0], &data).is_ok());
+}
+
+/// Arrays at an offset.
+fn at(offset_bytes: u64) -> Placement {
+    Placement { offset_bytes, displacement_bytes: 0 }
 }

@@ -124,6 +124,11 @@ impl FakeDevice {
         self
     }
 
+    /// Bytes of all allocations that live.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held.get()
+    }
+
     /// Lines of the log that begin with a word, without it.
     pub(crate) fn logged(&self, word: &str) -> Vec<&str> {
         self.log.iter().filter_map(|line| line.strip_prefix(word)).map(str::trim).collect()
