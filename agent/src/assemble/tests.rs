@@ -133,3 +133,11 @@ fn neighbours_are_what_every_visit_saw() {
         assert_eq!(conditions.co_running_devices, Some(co_running), "{seen:?}");
     }
 }
+
+#[test]
+fn a_clock_set_back_between_visits_leaves_a_row_that_ends_after_it_started() {
+    let late = Visit { started_utc_ns: 50, ended_utc_ns: 40, ..visit(2, 1000) };
+    let row = assemble(template(), &[visit(1, 1000), late]).expect("JSON holds a row");
+    assert_eq!((row.outcome.started_utc_ns, row.outcome.ended_utc_ns), (50, 201));
+    assert_eq!(row.timing.rounds_done, 2, "rounds go by their numbers, not by the clock");
+}

@@ -63,6 +63,8 @@ pub(crate) struct FakeDevice {
     /// Allocations that still succeed; the next one finds no memory.
     pub(crate) allocations_left: u64,
     pub(crate) peak_bytes: u64,
+    /// The clock jumps ahead by so much in the call of `time` of this number.
+    pub(crate) clock_jump: Option<(u64, u64)>,
     /// What earlier workers did.
     pub(crate) resume: Resume,
     /// Calls of `time` after which `interrupt` is set.
@@ -101,6 +103,7 @@ impl FakeDevice {
             memory_bytes: 1 << 40,
             allocations_left: u64::MAX,
             peak_bytes: 0,
+            clock_jump: None,
             resume: Resume::default(),
             interrupt_after: None,
             spread_percent: 0,
@@ -300,6 +303,9 @@ impl Device for FakeDevice {
         let calls = self.logged("time").len() as u64;
         if let Some(before_time) = &mut self.before_time {
             before_time(calls - 1);
+        }
+        if let Some((_, ns)) = self.clock_jump.filter(|(call, _)| *call == calls) {
+            self.clock.set(self.clock.get() + ns);
         }
         if self.interrupt_after.is_some_and(|limit| calls >= limit) {
             self.interrupt.store(true, Ordering::Relaxed);

@@ -98,3 +98,21 @@ fn a_hopeless_task_keeps_three_rounds_of_the_best() {
     let plans: Vec<&Event> = said.0.iter().filter(|event| matches!(event, Event::Planned { .. })).collect();
     assert_eq!(plans.last(), Some(&&Event::Planned { visits: 4 + 3, rounds: 3 }), "progress must follow");
 }
+
+/// A host that was suspended: the clock goes on meanwhile, the device does not.
+#[test]
+fn a_clock_that_jumps_ends_its_visit_and_no_other() {
+    let (mut device, mut task) = (FakeDevice::new(), task(vec![point(1 << 20, 1), point(1 << 21, 1)]));
+    task.policy.rounds_max = task.policy.rounds;
+    device.spread_percent = 10;
+    device.clock_jump = Some((25, 3_600_000_000_000));
+    let (outcome, said) = device.measure(&task);
+    outcome.expect("a late clock is not wrong");
+    let rows = said.closed();
+    assert_eq!(rows.len(), 2);
+    assert!(rows.values().all(|row| row.outcome.status == Status::Passed), "what was measured is right");
+    let visits: Vec<_> = rows.keys().flat_map(|row| said.visits(*row)).collect();
+    assert_eq!(visits.len(), 6, "no round is lost");
+    let cut = visits.iter().filter(|visit| visit.stop_reason == StopReason::TimeUp).count();
+    assert_eq!(cut, 1, "the visit that lost its hour says so");
+}
