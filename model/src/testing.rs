@@ -126,6 +126,11 @@ impl RowSpec {
     }
 }
 
+/// Bytes that a stream kernel on f32 moves, for simulations.
+pub fn stream_bytes(kernel: &str, elements: u64) -> u64 {
+    bytes_moved(kernel, elements)
+}
+
 /// Bytes that a stream kernel on f32 moves.
 pub(crate) fn bytes_moved(kernel: &str, elements: u64) -> u64 {
     let arrays = if matches!(kernel, "copy" | "scale") { 2 } else { 3 };

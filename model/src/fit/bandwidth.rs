@@ -10,8 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::class::{self, FamilyKey};
-use super::devices::{Outlier, OutlierRule};
+use super::class::{Apart, ClassRule};
+use super::devices::Outlier;
 use super::interval::{self, Domain, Replicate, Spread};
 use super::line::{Line, fit_line};
 use super::pool::{Condition, Group, Observation, Pool, RejectReason, Rejected};
@@ -108,31 +108,33 @@ pub fn fit<'a>(pool: &Pool<'a>, options: &Options) -> BandwidthFit<'a> {
     result
 }
 
-/// Parts observations from those of devices that stand apart from their class in the same kernel, as its rows that speak
-/// for main memory show. With few devices nobody is known to stand apart.
+/// Parts observations from those of devices and hours that stand apart in the same kernel, as its rows that speak for
+/// main memory show. With few devices none is known to.
 fn without_outliers<'a>(
     observations: &[Observation<'a>],
     options: &Options,
 ) -> (Vec<Observation<'a>>, Vec<Rejected<'a>>) {
     let rows = observations.iter().map(|observation| observation.row);
     let memory: Vec<&'a Row> = rows.filter(|row| row.speaks_for_dram(options.footprint_factor)).collect();
-    let apart = class::apart(&memory, OutlierRule::default());
+    let apart = Apart::of(&memory, ClassRule::default());
     let (mut kept, mut rejected) = (Vec::new(), Vec::new());
     for observation in observations {
         let row = observation.row;
-        match apart.get(&(FamilyKey::of(row), &row.device.device_uuid)) {
-            None => kept.push(*observation),
-            Some(Outlier { effect, z, .. }) => {
-                let percent = libm::expm1(*effect) * 100.0;
-                let detail = format!(
-                    "{} takes {percent:+.1}% of time against its class in {}, {:.1} spreads away",
-                    row.device.device_uuid,
-                    row.work.kernel,
-                    z.abs()
-                );
-                rejected.push(Rejected { row, reason: RejectReason::OutlierDevice, detail });
-            }
-        }
+        let (device, kernel) = (&row.device.device_uuid, &row.work.kernel);
+        let (reason, detail) = if let Some(Outlier { effect, z, .. }) = apart.device(row) {
+            let (percent, z) = (libm::expm1(*effect) * 100.0, z.abs());
+            let detail =
+                format!("{kernel} on {device} takes {percent:+.1}% of time against its class, {z:.1} spreads away");
+            (RejectReason::OutlierDevice, detail)
+        } else if let Some(hour) = apart.hour(row) {
+            let (percent, devices) = (hour.slower * 100.0, hour.devices);
+            let detail = format!("{kernel} took {percent:+.1}% of time on all {devices} devices measured in its hour");
+            (RejectReason::OutlierHour, detail)
+        } else {
+            kept.push(*observation);
+            continue;
+        };
+        rejected.push(Rejected { row, reason, detail });
     }
     (kept, rejected)
 }
@@ -205,13 +207,13 @@ impl<'a> Study<'a, '_> {
                 factor,
             });
         }
-        Ok(Group::with_quorum(Group::all_of(&memory)))
+        Ok(Group::all_of(&memory))
     }
 
     /// The floor over these observations.
     fn floor(&self) -> Fitted<'a, Floor> {
         let points_total = Group::all_of(&self.observations).len();
-        let groups = self.memory_groups();
+        let groups = self.memory_groups().map(Group::with_quorum);
         let points_used = groups.as_ref().map_or(0, Vec::len);
         // Ties go to the first name, so that the answer does not depend on the order of rows.
         let best = groups.map(|groups| {
@@ -229,7 +231,7 @@ impl<'a> Study<'a, '_> {
     /// The line over these observations, which are of one kernel and number format.
     fn asymptote(&self) -> Fitted<'a, Asymptote> {
         let sizes: BTreeSet<Bytes> = self.observations.iter().map(|observation| observation.bytes).collect();
-        let groups = self.memory_groups();
+        let groups = self.memory_groups().map(Group::with_quorum_by_size).map(Group::leveled);
         let curve = groups.as_ref().map(|groups| best_by_size(groups, |group| Some(group.class_rate)));
         let curve = curve.map_err(|reason| *reason);
         let devices: BTreeSet<&DeviceId> =

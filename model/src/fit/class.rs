@@ -8,15 +8,18 @@
 use std::collections::BTreeMap;
 
 use super::attribute::{Attribute, AttributeRule, Explained, bands, explain};
-use super::devices::{Cell, Effects, NoEffects, Outlier, OutlierRule, Outliers, outliers};
-use super::humps::{HumpRule, Humps, find};
+use super::devices::{Cell, Effects, NoEffects, Outlier, OutlierRule, Outliers};
+use super::humps::{HumpRule, Humps};
 use super::pool::{Condition, Pool};
+use groups::is_outlier;
+
 use super::variance::{NoSplit, Reading, Split, split};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
 use crate::row::Row;
 
 mod evidence;
+mod groups;
 mod hours;
 #[cfg(test)]
 mod tests;
@@ -71,8 +74,7 @@ pub struct Family<'a> {
     pub hours: Vec<HourEffect>,
     /// Devices that stand apart, by index into the study's devices.
     pub outliers: Outliers,
-    /// Whether the devices that do not stand apart are two groups. A class in two groups of unequal size may also be told
-    /// by its outliers: then all devices are looked at.
+    /// Whether devices are two groups. If they are, a device stands apart if it does so from its own group.
     pub humps: Humps,
     /// What explains two groups, or devices that stand apart. `None` where there is nothing to explain.
     pub explained: Option<Explained>,
@@ -96,17 +98,38 @@ impl<'a> ClassStudy<'a> {
     }
 }
 
-/// Rows of devices that stand apart in the family of the row, with the device's effect and distance.
-pub(crate) fn apart<'a>(rows: &[&'a Row], rule: OutlierRule) -> BTreeMap<(FamilyKey<'a>, &'a DeviceId), Outlier> {
-    let numbers = index(rows.iter().map(|row| &row.device.device_uuid));
-    let devices: Vec<&'a DeviceId> = numbers.keys().copied().collect();
-    let mut apart = BTreeMap::new();
-    for (key, rows) in families(rows) {
-        if let Outliers::Found(found) = judge(&rows, &numbers, rule).outliers {
-            apart.extend(found.into_iter().map(|outlier| ((key, devices[outlier.device]), outlier)));
+/// Devices and hours that stand apart, by family.
+#[derive(Debug, Default)]
+pub(crate) struct Apart<'a> {
+    devices: BTreeMap<(FamilyKey<'a>, &'a DeviceId), Outlier>,
+    hours: BTreeMap<(FamilyKey<'a>, u64), HourEffect>,
+}
+
+impl<'a> Apart<'a> {
+    /// Finds them among rows of one class.
+    pub(crate) fn of(rows: &[&'a Row], rule: ClassRule) -> Self {
+        let numbers = index(rows.iter().map(|row| &row.device.device_uuid));
+        let devices: Vec<&'a DeviceId> = numbers.keys().copied().collect();
+        let mut apart = Self::default();
+        for (key, rows) in families(rows) {
+            let judged = judge(&rows, &numbers, rule);
+            apart.hours.extend(judged.hours.into_iter().map(|hour| ((key, hour.hour), hour)));
+            if let Outliers::Found(found) = judged.outliers {
+                apart.devices.extend(found.into_iter().map(|outlier| ((key, devices[outlier.device]), outlier)));
+            }
         }
+        apart
     }
-    apart
+
+    /// The outlier that a row's device is in its family.
+    pub(crate) fn device(&self, row: &'a Row) -> Option<&Outlier> {
+        self.devices.get(&(FamilyKey::of(row), &row.device.device_uuid))
+    }
+
+    /// The effect of a row's hour, if that stands apart.
+    pub(crate) fn hour(&self, row: &'a Row) -> Option<&HourEffect> {
+        self.hours.get(&(FamilyKey::of(row), hour_of(row)))
+    }
 }
 
 /// Rows that feed fits, by family.
@@ -118,15 +141,16 @@ fn families<'a>(rows: &[&'a Row]) -> BTreeMap<FamilyKey<'a>, Vec<&'a Row>> {
     families
 }
 
-/// Effects of one family, and who stands apart.
+/// Effects of one family, who stands apart, and whether the rest are two groups.
 struct Judged<'a> {
     points: BTreeMap<(&'a str, &'a str), usize>,
     effects: Result<Effects, NoEffects>,
     hours: Vec<HourEffect>,
     outliers: Outliers,
+    humps: Humps,
 }
 
-fn judge<'a>(rows: &[&'a Row], numbers: &BTreeMap<&'a DeviceId, usize>, rule: OutlierRule) -> Judged<'a> {
+fn judge<'a>(rows: &[&'a Row], numbers: &BTreeMap<&'a DeviceId, usize>, rule: ClassRule) -> Judged<'a> {
     let points = index(rows.iter().map(|row| point_of(row)));
     let cell = |row: &&'a Row| Cell {
         device: numbers[&row.device.device_uuid],
@@ -136,8 +160,8 @@ fn judge<'a>(rows: &[&'a Row], numbers: &BTreeMap<&'a DeviceId, usize>, rule: Ou
     let cells: Vec<Cell> = rows.iter().map(cell).collect();
     let hours: Vec<u64> = rows.iter().map(|row| hour_of(row)).collect();
     let (effects, hours) = hours::effects_without_hours(&cells, &hours);
-    let outliers = outliers(effects.as_ref().map_or(&[], |effects| &effects.devices), rule);
-    Judged { points, effects, hours, outliers }
+    let (outliers, humps) = groups::judge(effects.as_ref().map_or(&[], |effects| &effects.devices), rule);
+    Judged { points, effects, hours, outliers, humps }
 }
 
 /// Nanoseconds of an hour.
@@ -167,17 +191,19 @@ fn family<'a>(
     numbers: &BTreeMap<&'a DeviceId, usize>,
     rule: ClassRule,
 ) -> Family<'a> {
-    let Judged { points, effects, hours, outliers } = judge(&rows, numbers, rule.outliers);
+    let Judged { points, effects, hours, outliers, humps } = judge(&rows, numbers, rule);
     let of_devices: Vec<Option<f64>> = effects.as_ref().map_or_else(|_| Vec::new(), |effects| effects.devices.clone());
-    let apart = |device: usize| matches!(&outliers, Outliers::Found(found) if found.iter().any(|o| o.device == device));
-    let kept: Vec<Option<f64>> =
-        of_devices.iter().enumerate().map(|(device, effect)| effect.filter(|_| !apart(device))).collect();
-    let (of_kept, of_all) = (find(&kept, rule.humps), find(&of_devices, rule.humps));
-    let is_hidden = matches!((&of_kept, &of_all), (Humps::One { .. }, Humps::Two { .. }));
-    let (humps, grouped) = if is_hidden { (of_all, &of_devices) } else { (of_kept, &kept) };
+    let apart = |device: usize| is_outlier(&outliers, device);
+    // Devices of a hump may all have been called outliers, and explain it.
+    let in_hump = |device: &usize| match &humps {
+        Humps::Two { low, high, .. } => low.devices.contains(device) || high.devices.contains(device),
+        Humps::One { .. } | Humps::TooFewDevices { .. } => false,
+    };
+    let grouped: Vec<Option<f64>> =
+        of_devices.iter().enumerate().map(|(device, effect)| effect.filter(|_| in_hump(&device))).collect();
     let has_outliers = matches!(&outliers, Outliers::Found(found) if !found.is_empty());
     let explained = match &humps {
-        Humps::Two { .. } => Some(grouped),
+        Humps::Two { .. } => Some(&grouped),
         Humps::One { .. } | Humps::TooFewDevices { .. } => has_outliers.then_some(&of_devices),
     };
     let explained = explained.map(|effects| explain(effects, &attributes(&rows, numbers), rule.attributes));

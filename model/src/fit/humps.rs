@@ -33,11 +33,14 @@ const LIMITS: [(usize, f64); 10] = [
 
 /// Largest gap between two sides of at least a tenth of the devices that uniform devices show, 99.7% or a little more, in
 /// units of the standard deviation within the sides: simulated with 20,000 to 100,000 draws each.
-const GAPS: [(usize, f64); 8] =
-    [(16, 3.87), (24, 2.9), (32, 2.1), (64, 0.983), (128, 0.506), (256, 0.27), (512, 0.145), (1024, 0.076)];
+const GAPS: [(usize, f64); 9] =
+    [(12, 6.5), (16, 3.87), (24, 2.9), (32, 2.1), (64, 0.983), (128, 0.506), (256, 0.27), (512, 0.145), (1024, 0.076)];
 
 /// Fewer devices are outliers, and no hump: their spread is not known, and few slow ones are alike by chance.
 const HUMP_MIN: usize = 5;
+
+/// Groups of so many devices have robust variances that can be trusted alone; a few broken devices spoil the plain ones.
+const ROBUST_FROM: usize = 12;
 
 /// Robust variances of few devices differ by so much more than plain ones.
 const ROBUST_RATIO: f64 = 2.0;
@@ -128,12 +131,14 @@ pub fn find(effects: &[Option<f64>], rule: HumpRule) -> Humps {
     }
 }
 
-/// The cut into two sides whose values differ least from their means, if the sides stand apart by as much as the rule
+/// The cut into two sides whose values differ least from their medians, if the sides stand apart by as much as the rule
 /// asks; with the gap between them in units of the standard deviation within them.
 fn best_cut(sorted: &[(usize, f64)], rule: HumpRule) -> Option<(f64, Hump, Hump)> {
     let side_min = ((sorted.len() as f64 * rule.share_min).ceil() as usize).max(HUMP_MIN);
     let (from_low, from_high) = (square_sums(sorted.iter()), square_sums(sorted.iter().rev()));
-    let within = |cut: usize| from_low[cut] + from_high[sorted.len() - cut];
+    let squares = |cut: usize| from_low[cut] + from_high[sorted.len() - cut];
+    let sums: Vec<f64> = std::iter::once(0.0).chain(running_sums(sorted)).collect();
+    let within = |cut: usize| absolute_sum(&sums, 0, cut) + absolute_sum(&sums, cut, sorted.len());
     let cuts = side_min..=sorted.len().checked_sub(side_min)?;
     let cut = cuts.min_by(|left, right| within(*left).total_cmp(&within(*right)))?;
     let (low, high) = (hump(&sorted[..cut])?, hump(&sorted[cut..])?);
@@ -147,13 +152,28 @@ fn best_cut(sorted: &[(usize, f64)], rule: HumpRule) -> Option<(f64, Hump, Hump)
     // Some slow devices among the healthy make the two deviations alike, and leave the robust ones apart.
     let robust = |hump: &Hump| (hump.sigma * hump.sigma).max(VARIANCE_FLOOR);
     let (robust_one, robust_other) = (robust(&low), robust(&high));
-    let is_alike = one <= ratio * other
-        && other <= ratio * one
+    let is_plainly_alike = one <= ratio * other && other <= ratio * one;
+    let is_alike = (is_plainly_alike || cut.min(above) >= ROBUST_FROM)
         && robust_one <= ROBUST_RATIO * ratio * robust_other
         && robust_other <= ROBUST_RATIO * ratio * robust_one;
-    let deviation = (within(cut).max(0.0) / (sorted.len() - 2) as f64).sqrt();
+    let deviation = (squares(cut).max(0.0) / (sorted.len() - 2) as f64).sqrt();
     let gap = (sorted[cut].1 - sorted[cut - 1].1) / deviation.max(f64::MIN_POSITIVE);
     (is_wide && is_alike).then_some((gap, low, high))
+}
+
+/// Sums of the values up to each.
+fn running_sums(sorted: &[(usize, f64)]) -> impl Iterator<Item = f64> {
+    sorted.iter().scan(0.0, |sum, (_, value)| {
+        *sum += value;
+        Some(*sum)
+    })
+}
+
+/// Sum of absolute deviations from their median of the sorted values from one to before another: those above it less
+/// those below, as their running sums say.
+fn absolute_sum(sums: &[f64], from: usize, to: usize) -> f64 {
+    let half = (to - from) / 2;
+    (sums[to] - sums[to - half]) - (sums[from + half] - sums[from])
 }
 
 /// For each count of values from the first on, the sum of their squared deviations from their mean.

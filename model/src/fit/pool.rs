@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::devices::{Cell, effects};
 use crate::id::{ClassId, DeviceId};
 use crate::point::{Dtype, Sweep};
 use crate::row::{Origin, Role, Row, Status};
@@ -137,6 +138,8 @@ vocabulary! {
         SmallFootprint => "small_footprint",
         /// Its device stands apart from its class in this kernel.
         OutlierDevice => "outlier_device",
+        /// In its hour the whole fleet was slower or faster in this kernel.
+        OutlierHour => "outlier_hour",
     }
 }
 
@@ -257,6 +260,9 @@ impl Condition<'_> {
     }
 }
 
+/// Devices from which on one's own effect is told from its class's.
+const LEVELED_MIN: usize = 3;
+
 /// Observations of one (point, solution), over devices.
 #[derive(Debug, Clone)]
 pub(crate) struct Group<'a> {
@@ -294,6 +300,34 @@ impl<'a> Group<'a> {
     pub(crate) fn with_quorum(groups: Vec<Self>) -> Vec<Self> {
         let most = groups.iter().map(|group| group.devices.len()).max().unwrap_or(0);
         groups.into_iter().filter(|group| group.devices.len() * 2 >= most).collect()
+    }
+
+    /// The same rule within each size: in a class measured in shares, few devices have a size and all have some others.
+    pub(crate) fn with_quorum_by_size(groups: Vec<Self>) -> Vec<Self> {
+        let mut sizes: BTreeMap<Bytes, Vec<Self>> = BTreeMap::new();
+        groups.into_iter().for_each(|group| sizes.entry(group.bytes).or_default().push(group));
+        sizes.into_values().flat_map(Self::with_quorum).collect()
+    }
+
+    /// The same groups with class rates as the median device shows them, where devices and groups can be told apart: the
+    /// device that is the median differs from group to group, and in a class measured in shares so do all devices.
+    pub(crate) fn leveled(mut groups: Vec<Self>) -> Vec<Self> {
+        let devices: BTreeSet<&DeviceId> = groups.iter().flat_map(|group| group.devices.keys().copied()).collect();
+        if devices.len() < LEVELED_MIN {
+            return groups;
+        }
+        let numbers: BTreeMap<&DeviceId, usize> = devices.into_iter().zip(0..).collect();
+        let cells = groups.iter().enumerate().flat_map(|(point, group)| {
+            let rates = group.devices.iter().filter_map(|(device, rows)| Some((*device, device_rate(rows)?)));
+            rates.map(move |(device, rate)| (device, point, libm::log(rate)))
+        });
+        let cells: Vec<Cell> =
+            cells.map(|(device, point, logarithm)| Cell { device: numbers[device], point, logarithm }).collect();
+        let Ok(found) = effects(&cells) else { return groups };
+        for (group, level) in groups.iter_mut().zip(found.points) {
+            group.class_rate = level.map_or(group.class_rate, libm::exp);
+        }
+        groups
     }
 
     /// The rate of one device, if it measured the group.

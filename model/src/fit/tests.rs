@@ -1,12 +1,16 @@
 //! Fits on rows whose truth is known, and on rows that have none.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::bandwidth::{Asymptote, BandwidthFit, Fitted, Floor, fit};
 use super::pool::{Condition, Pool, PoolError, RejectReason, cause};
 use super::{ConstantInterval, NotIdentified, Options};
+use crate::id::DeviceId;
 use crate::point::Dtype;
 use crate::row::{Origin, Role, Row, Status};
+use crate::testing::fleet::{Fleet, FleetSpec};
 use crate::testing::{Random, RowSpec, bytes_moved};
 
 /// 2^25 triad elements are 384 MiB: above the 240 MiB that an H200 needs.
@@ -299,5 +303,44 @@ proptest! {
                 assert!(asymptote.latency.as_ref().is_ok_and(|latency| latency.0.is_finite()) || asymptote.latency.is_err());
             }
         });
+    }
+}
+
+#[test]
+fn hard_fleets_give_the_rates_of_their_healthy_devices_and_name_what_was_left_out() {
+    for (devices, seeds) in [(16, 0..10), (64, 10..12)] {
+        for seed in seeds {
+            let spec = FleetSpec::hard(devices);
+            let fleet = Fleet::simulate(&spec, seed);
+            fit_rows(&fleet.rows, |fit| {
+                let (floor, line) = (overall(&fit).outcome.as_ref().unwrap(), asymptote_of(&fit));
+                assert!(close(line.bandwidth.0, spec.rate, 0.01), "seed {seed}: {line:?}");
+                // 2^29 triad elements take 1.47 ms and 5 µs.
+                assert!(close(floor.bandwidth.0, spec.rate / 1.0034, 0.01), "seed {seed}: {floor:?}");
+                let of = |reason| fit.rejected.iter().filter(move |rejected| rejected.reason == reason);
+                let named: BTreeSet<&DeviceId> =
+                    of(RejectReason::OutlierDevice).map(|rejected| &rejected.row.device.device_uuid).collect();
+                let missed = fleet.slow.keys().filter(|device| !named.contains(device)).count();
+                assert!(missed == 0 && named.len() <= fleet.slow.len() + 1, "seed {seed}: {named:?}");
+                let throttled =
+                    of(RejectReason::OutlierHour).all(|row| row.row.outcome.started_utc_ns < 3_600_000_000_000);
+                assert!(throttled && of(RejectReason::OutlierHour).count() > 0, "seed {seed}");
+            });
+        }
+    }
+}
+
+#[test]
+fn the_line_of_a_class_measured_in_shares_is_that_of_the_full_design() {
+    for seed in 0..20 {
+        let full = Fleet::simulate(&FleetSpec { slow_share: 0.2, ..FleetSpec::clean(16) }, seed).rows;
+        // Two sizes on every device, of the others each on three of sixteen.
+        let number = |row: &Row| row.device.device_uuid.as_str()[4..].parse::<u64>().unwrap();
+        let size = |row: &Row| u64::from(row.work.elements.unwrap().ilog2());
+        let is_shared = |row: &&Row| size(row) % 4 == 1 || (number(row) + 5 * size(row)) % 16 < 3;
+        let shares: Vec<Row> = full.iter().filter(is_shared).cloned().collect();
+        let of = |rows: &[Row]| fit_rows(rows, |fit| asymptote_of(&fit).bandwidth.0);
+        let (whole, part) = (of(&full), of(&shares));
+        assert!(shares.len() < 45 && close(part, whole, 0.01), "seed {seed}: {part:e} in shares, {whole:e} in full");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{ClassRule, ClassStudy, Family, FamilyKey};
 use crate::fit::devices::Outliers;
+use crate::fit::humps::Humps;
 use crate::id::DeviceId;
 use crate::row::Row;
 use crate::statistics::median;
@@ -153,7 +154,7 @@ fn of_family<'a>(
         slower_at_class_core_clock: at_class(core),
         slower_at_class_memory_clock: at_class(memory),
         z,
-        cause: z.map(|_| cause(effect, (core, memory), throttle.unwrap_or_default(), rule)),
+        cause: z.map(|_| cause(effect - own_hump(family, effect), (core, memory), throttle.unwrap_or_default(), rule)),
         points: points.collect(),
         core_clock_khz: core,
         memory_clock_khz: memory,
@@ -161,6 +162,15 @@ fn of_family<'a>(
         temperature_mc: conditions(|row| row.conditions.temperature_mc.map(|mc| mc as f64)),
         throttle,
     })
+}
+
+/// Where the hump of a device lies, if its class has two: it stands apart from that.
+fn own_hump(family: &Family<'_>, effect: f64) -> f64 {
+    match &family.humps {
+        Humps::Two { low, high, .. } if effect < (low.center + high.center) / 2.0 => low.center,
+        Humps::Two { high, .. } => high.center,
+        Humps::One { .. } | Humps::TooFewDevices { .. } => 0.0,
+    }
 }
 
 /// Which clock explains an effect, if one does; of two the one that leaves less.
