@@ -229,7 +229,7 @@ pub struct Outcome {
     pub validated_elements: u64,
     /// How accesses outside of arrays were looked for.
     pub bounds_check: BoundsCheck,
-    /// Largest relative error seen.
+    /// Largest error seen, |a − b| / (|a| + |b| + 1) of a value a and its reference b.
     pub max_error: Option<f64>,
     /// Element of the largest error.
     pub max_error_index: Option<u64>,
