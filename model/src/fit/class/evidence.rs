@@ -154,7 +154,7 @@ fn of_family<'a>(
         slower_at_class_core_clock: at_class(core),
         slower_at_class_memory_clock: at_class(memory),
         z,
-        cause: z.map(|_| cause(effect - own_hump(family, effect), (core, memory), throttle.unwrap_or_default(), rule)),
+        cause: z.map(|_| cause(&distances(family, effect), (core, memory), throttle.unwrap_or_default(), rule)),
         points: points.collect(),
         core_clock_khz: core,
         memory_clock_khz: memory,
@@ -164,18 +164,17 @@ fn of_family<'a>(
     })
 }
 
-/// Where the hump of a device lies, if its class has two: it stands apart from that.
-fn own_hump(family: &Family<'_>, effect: f64) -> f64 {
+/// How far a device is from its class; or, where that has two humps, from each, because which was its own is not known.
+fn distances(family: &Family<'_>, effect: f64) -> Vec<f64> {
     match &family.humps {
-        Humps::Two { low, high, .. } if effect < (low.center + high.center) / 2.0 => low.center,
-        Humps::Two { high, .. } => high.center,
-        Humps::One { .. } | Humps::TooFewDevices { .. } => 0.0,
+        Humps::Two { low, high, .. } => vec![effect - low.center, effect - high.center],
+        Humps::One { .. } | Humps::TooFewDevices { .. } => vec![effect],
     }
 }
 
 /// Which clock explains an effect, if one does; of two the one that leaves less.
 fn cause(
-    effect: f64,
+    effects: &[f64],
     (core, memory): (Option<Compared>, Option<Compared>),
     reasons: ThrottleReasons,
     rule: ClassRule,
@@ -183,14 +182,18 @@ fn cause(
     if core.is_none() && memory.is_none() {
         return Cause::NotKnown;
     }
-    let allowed = (LEFT_MAX * effect.abs()).max(rule.outliers.distance_min);
-    let left = |clock: Compared| (effect - clock.shortfall()).abs();
+    let left = |clock: Compared| {
+        let parts = effects.iter().filter_map(|effect| {
+            let (left, allowed) = ((effect - clock.shortfall()).abs(), LEFT_MAX * effect.abs());
+            (left <= allowed.max(rule.outliers.distance_min) && left < effect.abs()).then_some(left)
+        });
+        parts.reduce(f64::min)
+    };
     let clocks = [(Clock::Core, core), (Clock::Memory, memory)];
-    let known = clocks.into_iter().filter_map(|(name, clock)| Some((name, clock?)));
-    let explains = known.filter(|(_, clock)| {
-        clock.shortfall().abs() >= SHORTFALL_MIN && left(*clock) <= allowed && left(*clock) < effect.abs()
-    });
-    let best = explains.min_by(|one, other| left(one.1).total_cmp(&left(other.1)));
+    let differ = clocks.into_iter().filter_map(|(name, clock)| Some((name, clock?)));
+    let differ = differ.filter(|(_, clock)| clock.shortfall().abs() >= SHORTFALL_MIN);
+    let explains = differ.filter_map(|(name, clock)| Some((name, left(clock)?)));
+    let best = explains.min_by(|one, other| one.1.total_cmp(&other.1));
     best.map_or(Cause::Device, |(clock, _)| Cause::Clock { clock, reasons })
 }
 
