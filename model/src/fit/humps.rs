@@ -219,7 +219,7 @@ fn interpolate(table: &[(usize, f64)], devices: usize) -> f64 {
 /// How far the distribution of ascending values is from the nearest that is convex before one of them and concave after.
 ///
 /// Up to its mode a distribution function of one mode is convex, and concave after. For each place of the mode the
-/// nearest convex function to the values before it is off by half of what [`convex_excess`] says; it grows with the
+/// nearest convex function to the values before it is off by half of what `convex_excess` says; it grows with the
 /// place, that of the concave side falls, and the least of the larger is where they cross.
 pub fn dip(sorted: &[f64]) -> f64 {
     let count = sorted.len();
