@@ -212,3 +212,19 @@ fn solutions_are_prepared_one_by_one_after_a_death_in_preparing() {
     );
     assert_eq!(named.count(), 2, "each is named before it is prepared");
 }
+
+#[test]
+fn results_are_looked_at_after_timed_launches_under_the_name_of_a_check() {
+    let (outcome, said) = FakeDevice::new().measure(&task(vec![point(64, 1)]));
+    outcome.expect("nothing is wrong");
+    let mut stage = None;
+    let mut stages = Vec::new();
+    for event in &said.0 {
+        match event {
+            Event::InHand(in_hand) => stage = Some(in_hand.stage),
+            Event::Visited(_) => stages.push(stage),
+            _ => {}
+        }
+    }
+    assert_eq!(stages, [Some(Stage::Check); 3], "a check of billions of elements must not run under a launch's deadline");
+}
