@@ -3,6 +3,8 @@
 //! The plan is settled once, from the cost of the pilot and never from the values it measured: stopping when an interval
 //! looks narrow would bias its coverage.
 
+use std::ops::Range;
+
 /// Fewest samples of a visit that shrinking leaves.
 const SAMPLES_FLOOR: u64 = 3;
 
@@ -95,15 +97,13 @@ impl Forecast<'_> {
         let with_samples =
             |samples| Limits { samples_max: samples, samples_min: wanted.samples_min.min(samples), ..wanted };
         let smallest = with_samples(wanted.samples_max.min(SAMPLES_FLOOR));
-        let fewer_samples =
-            (smallest.samples_max..wanted.samples_max).rev().map(with_samples).find(|limits| fits(limits));
-        let fewer_finalists = || {
-            (1..wanted.finalists).rev().map(|finalists| Limits { finalists, ..smallest }).find(|limits| fits(limits))
-        };
+        // Fewer of anything never cost more, so that each count can be bisected.
+        let most = |counts, limits: &dyn Fn(u64) -> Limits| largest(counts, |count| fits(&limits(count))).map(limits);
+        let fewer_samples = most(smallest.samples_max..wanted.samples_max, &with_samples);
+        let fewer_finalists = || most(1..wanted.finalists, &|finalists| Limits { finalists, ..smallest });
         let least = Limits { finalists: wanted.finalists.min(1), ..smallest };
         let rounds_floor = wanted.rounds.min(ROUNDS_FLOOR.max(self.rounds_done));
-        let fewer_rounds =
-            || (rounds_floor..wanted.rounds).rev().map(|rounds| Limits { rounds, ..least }).find(|limits| fits(limits));
+        let fewer_rounds = || most(rounds_floor..wanted.rounds, &|rounds| Limits { rounds, ..least });
         let limits = fewer_samples
             .or_else(fewer_finalists)
             .or_else(fewer_rounds)
@@ -135,6 +135,20 @@ impl Forecast<'_> {
         }
         text
     }
+}
+
+/// The largest of these counts that fits, where what fits is a beginning of them.
+fn largest(counts: Range<u64>, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut low, mut high) = (counts.start, counts.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if fits(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low.checked_sub(1).filter(|count| counts.contains(count))
 }
 
 #[cfg(test)]
@@ -181,5 +195,19 @@ mod tests {
     fn a_visit_costs_no_more_than_its_time_limit_allows() {
         let points = vec![vec![VisitCost { fixed_ns: 5, sample_ns: 400_000 }]];
         assert_eq!(forecast(&points).cost_ns(WANTED), 5 * (1000 + 5 + 800_000));
+    }
+
+    #[test]
+    fn a_count_is_found_without_trying_every_one() {
+        for (limit, found) in [(0, None), (2, None), (3, Some(3)), (777, Some(777)), (u64::MAX, Some(999_999))] {
+            let asked = std::cell::Cell::new(0);
+            let fits = |count| {
+                asked.set(asked.get() + 1);
+                count <= limit
+            };
+            assert_eq!(largest(3..1_000_000, fits), found, "up to {limit}");
+            assert!(asked.get() <= 20, "asked {} times for {limit}", asked.get());
+        }
+        assert_eq!(largest(5..5, |_| true), None);
     }
 }
