@@ -10,7 +10,7 @@ pub struct Sample {
     pub ns: u64,
     /// The round it belongs to; 0 is the screening round.
     pub round: u64,
-    /// Start, nanoseconds since the task began.
+    /// Start, nanoseconds since the worker that took it opened the device: a task that another worker took up begins anew.
     pub start_ns: u64,
     /// Whether it counts.
     pub accepted: bool,
