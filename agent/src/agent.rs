@@ -108,7 +108,7 @@ async fn discover_with(
             Some(WorkerReport::Said(Event::Devices(found))) => Ok(found),
             Some(WorkerReport::Said(Event::Failed { reason, .. })) => Err(failed(reason)),
             Some(WorkerReport::Said(_)) => continue,
-            Some(WorkerReport::Ended(WorkerEnd::Crashed(reason) | WorkerEnd::Unkillable(reason))) => {
+            Some(WorkerReport::Ended(WorkerEnd::Crashed(_, reason) | WorkerEnd::Unkillable(reason))) => {
                 Err(failed(reason))
             }
             Some(WorkerReport::Ended(WorkerEnd::Left)) | None => {

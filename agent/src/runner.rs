@@ -33,7 +33,7 @@ pub(crate) mod neighbours;
 pub(crate) mod processes;
 #[cfg(test)]
 pub(crate) mod script;
-mod strikes;
+pub(crate) mod strikes;
 #[cfg(test)]
 mod tests;
 pub(crate) mod workers;
@@ -41,7 +41,7 @@ pub(crate) mod workers;
 use attempt::{Attempt, Step};
 use deadlines::{Deadlines, Watch};
 use neighbours::{Neighbours, Presence};
-use strikes::{Consequence, Strikes};
+use strikes::{Consequence, Manner, Strikes};
 use workers::{WorkerEnd, WorkerReport, WorkerSource};
 
 /// How an attempt ended.
@@ -206,7 +206,7 @@ impl Runner {
                 backoff.reset();
             }
             let sentence = death.sentence();
-            let note = match course.strikes.take(&death.in_hand, &death.reason, progress) {
+            let note = match course.strikes.take(&death.in_hand, death.manner, &death.reason, progress) {
                 Consequence::GoOn => format!("{sentence}; a fresh worker goes on"),
                 Consequence::SetAside(subject) => format!("{sentence}; {subject} is set aside"),
                 Consequence::GiveUp => {
@@ -247,7 +247,7 @@ impl Runner {
                     self.note_neighbours(&mut event, job, &mut presence);
                     over = over.or(match attempt.take(event).await {
                         Step::Goes => None,
-                        Step::Dies(reason) => Some(Over::Died(Death { in_hand, reason })),
+                        Step::Dies(reason) => Some(Over::Died(Death { in_hand, manner: Manner::Fault, reason })),
                         Step::Ends(outcome) => {
                             if matches!(outcome, TaskOutcome::Failed { .. }) {
                                 worker_stop.cancel();
@@ -308,6 +308,7 @@ enum Over {
 /// A worker's death.
 struct Death {
     in_hand: InHand,
+    manner: Manner,
     reason: String,
 }
 
@@ -324,7 +325,7 @@ fn late(watch: &Watch<'_>, now: Instant) -> Over {
     if watch.is_task_over(now) {
         return Over::Ends(TaskOutcome::Failed { reason, retry: true });
     }
-    Over::Died(Death { in_hand: watch.in_hand().clone(), reason })
+    Over::Died(Death { in_hand: watch.in_hand().clone(), manner: Manner::Other, reason })
 }
 
 /// A visit that was cut short because we killed its worker: the next worker makes it anew.
@@ -334,7 +335,7 @@ fn is_cut_by_us(event: &Event) -> bool {
 
 /// What a worker's end means, with what was known before.
 fn conclude(over: Option<Over>, end: WorkerEnd, in_hand: &InHand, was_stopped: bool) -> Over {
-    let reason = match end {
+    let (manner, reason) = match end {
         WorkerEnd::Unkillable(reason) => {
             let outcome = match over {
                 Some(Over::Ends(TaskOutcome::Done)) => TaskOutcome::Done,
@@ -348,15 +349,15 @@ fn conclude(over: Option<Over>, end: WorkerEnd, in_hand: &InHand, was_stopped: b
             };
             return Over::Stuck(outcome, reason);
         }
-        WorkerEnd::Crashed(reason) => reason,
-        WorkerEnd::Left => "the worker left before the task was done".to_owned(),
+        WorkerEnd::Crashed(manner, reason) => (manner, reason),
+        WorkerEnd::Left => (Manner::Other, "the worker left before the task was done".to_owned()),
     };
     match over {
         Some(Over::Ends(TaskOutcome::Done)) => Over::Ends(TaskOutcome::Done),
         // A worker that was told to stop calls its task failed; nothing is wrong with it.
         _ if was_stopped => Over::Ends(TaskOutcome::Stopped),
         Some(over) => over,
-        None => Over::Died(Death { in_hand: in_hand.clone(), reason }),
+        None => Over::Died(Death { in_hand: in_hand.clone(), manner, reason }),
     }
 }
 

@@ -3,15 +3,20 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::strikes::Manner;
 use super::workers::{REPORTS_WAITING, WorkerEnd, WorkerReport, WorkerSource};
 use crate::worker::message::Request;
 use crate::worker::{Worker, WorkerError};
 
 /// A worker that was told to stop may end its visit and close its rows within this; then it is killed.
 const STOP_GRACE: Duration = Duration::from_millis(500);
+
+/// Signals that an access to memory which is not there ends a process with.
+const MEMORY_FAULTS: [i32; 2] = [Signal::SEGV.as_raw(), Signal::BUS.as_raw()];
 
 /// Starts `PROGRAM worker`.
 #[derive(Debug)]
@@ -73,8 +78,30 @@ async fn follow(
 fn end_of(error: &WorkerError) -> WorkerEnd {
     match error {
         WorkerError::Stuck { .. } => WorkerEnd::Unkillable(error.to_string()),
+        WorkerError::Died { signal: Some(signal), .. } if MEMORY_FAULTS.contains(signal) => {
+            WorkerEnd::Crashed(Manner::Fault, error.to_string())
+        }
         WorkerError::Spawn { .. } | WorkerError::Died { .. } | WorkerError::Frame(_) => {
-            WorkerEnd::Crashed(error.to_string())
+            WorkerEnd::Crashed(Manner::Other, error.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_fault_of_memory_is_called_one() {
+        for (signal, manner) in [
+            (Some(7), Manner::Fault),
+            (Some(11), Manner::Fault),
+            (Some(9), Manner::Other),
+            (Some(6), Manner::Other),
+            (None, Manner::Other),
+        ] {
+            let end = end_of(&WorkerError::Died { how: String::new(), signal, last_words: String::new() });
+            assert_eq!(end, WorkerEnd::Crashed(manner, String::new()), "{signal:?}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio_util::sync::CancellationToken;
 
+use super::strikes::Manner;
 use super::workers::{REPORTS_WAITING, WorkerEnd, WorkerReport, WorkerSource};
 use crate::worker::message::{Event, Request};
 
@@ -47,7 +48,8 @@ impl ScriptedWorker {
     }
 
     pub(crate) fn crash(self, reason: &str) {
-        self.report(WorkerReport::Ended(WorkerEnd::Crashed(reason.to_owned())));
+        let manner = if reason.contains("SIGSEGV") { Manner::Fault } else { Manner::Other };
+        self.report(WorkerReport::Ended(WorkerEnd::Crashed(manner, reason.to_owned())));
     }
 
     /// Ends once the agent has told it to stop.

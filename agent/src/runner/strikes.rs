@@ -10,6 +10,15 @@ const STRIKES: usize = 3;
 /// Workers that may die in a row without any progress and without a solution in hand.
 const BARREN: u64 = 3;
 
+/// How a worker died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// It touched memory that it has not, or lost its context: what an access outside of arrays comes to.
+    Fault,
+    /// In any other way. It was late, it was killed, it ran out of memory: another try may find something else.
+    Other,
+}
+
 /// What follows from a death.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Consequence {
@@ -40,7 +49,7 @@ pub(super) struct Strikes {
 
 impl Strikes {
     /// A worker died of this with that in hand. `progress` says whether it had got anywhere.
-    pub(super) fn take(&mut self, in_hand: &InHand, reason: &str, progress: bool) -> Consequence {
+    pub(super) fn take(&mut self, in_hand: &InHand, manner: Manner, reason: &str, progress: bool) -> Consequence {
         self.deaths += 1;
         self.died_preparing |= in_hand.stage == Stage::Prepare;
         if progress {
@@ -54,7 +63,7 @@ impl Strikes {
         struck.workers += 1;
         struck.last = format!("{}: {reason}", in_hand.stage.when());
         // A fault at a border is the finding itself.
-        let limit = if in_hand.stage == Stage::Bounds { 1 } else { STRIKES };
+        let limit = if in_hand.stage == Stage::Bounds && manner == Manner::Fault { 1 } else { STRIKES };
         if struck.workers < limit {
             return Consequence::GoOn;
         }
@@ -101,10 +110,10 @@ mod tests {
     fn three_deaths_set_a_solution_aside_whatever_others_do_between() {
         let mut strikes = Strikes::default();
         for solution in ["s0", "s1", "s0"] {
-            let consequence = strikes.take(&in_hand(Stage::WarmUp, Some(solution)), "signal 11", true);
+            let consequence = strikes.take(&in_hand(Stage::WarmUp, Some(solution)), Manner::Fault, "signal 11", true);
             assert_eq!(consequence, Consequence::GoOn);
         }
-        let last = strikes.take(&in_hand(Stage::Timing, Some("s0")), "exit code 139", false);
+        let last = strikes.take(&in_hand(Stage::Timing, Some("s0")), Manner::Other, "exit code 139", false);
         assert!(matches!(last, Consequence::SetAside(subject) if subject.solution == "s0"));
         let [aside] = &strikes.set_aside()[..] else { panic!("one is set aside: {:?}", strikes.set_aside()) };
         assert_eq!(aside.reason, "it ended 3 workers, the last while launches were timed: exit code 139");
@@ -113,7 +122,7 @@ mod tests {
     #[test]
     fn a_fault_next_to_unmapped_memory_is_final() {
         let mut strikes = Strikes::default();
-        let consequence = strikes.take(&in_hand(Stage::Bounds, Some("s0")), "signal 11", true);
+        let consequence = strikes.take(&in_hand(Stage::Bounds, Some("s0")), Manner::Fault, "signal 11", true);
         assert!(matches!(consequence, Consequence::SetAside(_)));
         assert_eq!(
             strikes.set_aside()[0].reason,
@@ -122,14 +131,22 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_that_is_late_or_killed_next_to_unmapped_memory_is_no_finding() {
+        let mut strikes = Strikes::default();
+        let mut late = || strikes.take(&in_hand(Stage::Bounds, Some("s0")), Manner::Other, "signal 9", true);
+        assert_eq!([late(), late()], [Consequence::GoOn, Consequence::GoOn], "a busy host is not the solution's fault");
+        assert!(matches!(late(), Consequence::SetAside(_)));
+    }
+
+    #[test]
     fn three_deaths_for_nothing_end_the_attempt_and_progress_counts_anew() {
         let mut strikes = Strikes::default();
         let opening = in_hand(Stage::Open, None);
-        let taken = [false, false, true, false, false].map(|progress| strikes.take(&opening, "no device", progress));
+        let taken = [false, false, true, false, false].map(|progress| strikes.take(&opening, Manner::Other, "no device", progress));
         assert_eq!(taken[..4], [Consequence::GoOn, Consequence::GoOn, Consequence::GoOn, Consequence::GoOn]);
         assert_eq!(taken[4], Consequence::GiveUp);
         assert!(!strikes.one_by_one());
-        strikes.take(&in_hand(Stage::Prepare, None), "signal 11", true);
+        strikes.take(&in_hand(Stage::Prepare, None), Manner::Fault, "signal 11", true);
         assert!(strikes.one_by_one(), "the next death in there names its solution");
     }
 }

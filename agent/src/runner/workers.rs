@@ -3,6 +3,7 @@
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::strikes::Manner;
 use crate::worker::message::{Event, Request};
 
 /// Reports that may wait before the worker is held back.
@@ -23,7 +24,7 @@ pub(crate) enum WorkerEnd {
     /// By itself, or because it was stopped.
     Left,
     /// Against its will: a crash, a signal, a program that is not there. The sentence says which.
-    Crashed(String),
+    Crashed(Manner, String),
     /// It outlived SIGKILL, in the driver. Its devices cannot be used until the machine says otherwise.
     Unkillable(String),
 }

@@ -42,6 +42,8 @@ pub enum WorkerError {
     Died {
         /// How: its exit status or signal.
         how: String,
+        /// The signal that ended it, if one did.
+        signal: Option<i32>,
         /// The last lines of its standard error, or nothing.
         last_words: String,
     },
@@ -160,7 +162,8 @@ impl Worker {
             || "worker closed its pipe without a last word, did not exit, and was killed".to_owned(),
             describe,
         );
-        Err(WorkerError::Died { how, last_words })
+        let signal = status.and_then(|status| status.signal());
+        Err(WorkerError::Died { how, signal, last_words })
     }
 
     /// Kills what is left of its process group, and waits for the worker itself.
