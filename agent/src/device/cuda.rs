@@ -281,10 +281,13 @@ impl Device for CudaDevice {
             let count = GATHER_VALUES.min(total - done);
             let launch = support::gather(&self.facts, &array.spec, done * stride, count, stride);
             let launch = launch.ok_or_else(|| no_support("reading", array))?;
-            self.support(&launch, &[to, from])?;
+            // Queued only: reading waits for both.
+            let ready = Ready::new(self.support.function(&launch.entry)?, &launch, &[to, from])?;
+            self.context.bind_to_thread().map_err(|error| driver::fault(&launch.entry, error))?;
+            ready.enqueue(&self.stream).map_err(|error| driver::fault(&launch.entry, error))?;
             let mut part = vec![0.0; usize::try_from(count).unwrap_or(0)];
             if let Some(buffer) = &self.gathered {
-                memory::read(buffer, &mut part)?;
+                memory::read(buffer, &mut part, &self.stream)?;
             }
             values.append(&mut part);
             done += count;

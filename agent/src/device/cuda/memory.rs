@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 
 use super::driver;
 use super::guarded::{self, Guarded};
@@ -62,7 +62,9 @@ pub(super) fn address_of(array: &Array<'_, CudaBuffer>) -> Result<u64, DeviceErr
 
 #[allow(unsafe_code)]
 mod calls {
-    use super::{Arc, CudaBuffer, CudaContext, DeviceError, DriverError, available_bytes, driver, result, sys};
+    use super::{
+        Arc, CudaBuffer, CudaContext, CudaStream, DeviceError, DriverError, available_bytes, driver, result, sys,
+    };
 
     /// Allocates on the context's device.
     pub(in super::super) fn allocate(context: &Arc<CudaContext>, bytes: u64) -> Result<CudaBuffer, DeviceError> {
@@ -78,15 +80,20 @@ mod calls {
         }
     }
 
-    /// Copies the first bytes of a buffer to the host, and waits for them.
-    pub(in super::super) fn read(buffer: &CudaBuffer, to: &mut [f64]) -> Result<(), DeviceError> {
+    /// Copies the first bytes of a buffer to the host once everything before it on the stream is done, and waits for that.
+    pub(in super::super) fn read(buffer: &CudaBuffer, to: &mut [f64], stream: &CudaStream) -> Result<(), DeviceError> {
         if size_of_val(to) as u64 > buffer.bytes {
             let reason = format!("{} values do not fit into {} bytes", to.len(), buffer.bytes);
             return Err(DeviceError::Launch { what: "reading back".to_owned(), reason });
         }
         buffer.context.bind_to_thread().map_err(|error| driver::fault("reading back", error))?;
-        // SAFETY: the buffer is live and has at least the bytes of `to`; any bytes are a valid f64.
-        unsafe { result::memcpy_dtoh_sync(to, buffer.address) }.map_err(|error| driver::fault("reading back", error))
+        let mut copy = || {
+            // SAFETY: the buffer is live and has at least the bytes of `to`; any bytes are a valid f64; and `to` outlives the
+            // copy, which is waited for below.
+            unsafe { result::memcpy_dtoh_async(to, buffer.address, stream.cu_stream()) }?;
+            stream.synchronize()
+        };
+        copy().map_err(|error| driver::fault("reading back", error))
     }
 
     /// Copies bytes from the host to the start of a buffer, and waits for it.
