@@ -1,6 +1,6 @@
 //! From a row's template and its visits to the finished row, the same way for a row that closed and for one cut short.
 
-use fleetcal_model::estimate::{SealError, Visit as VisitSummary, finish, seal};
+use fleetcal_model::estimate::{SealError, Visit as VisitSummary, finish, seal, withdraw};
 use fleetcal_model::row::{Role, Row, Status, Timing};
 use fleetcal_model::throttle::Throttling;
 
@@ -45,6 +45,9 @@ pub fn assemble(template: Row, visits: &[Visit]) -> Result<Row, SealError> {
     let role = row.identity.role;
     finish(&mut row.timing, role);
     judge_throttling(&mut row);
+    if matches!(row.outcome.status, Status::Failed | Status::Invalid) {
+        withdraw(&mut row.timing);
+    }
     note_neighbours(&mut row, &visits);
     row.outcome.started_utc_ns = visits.iter().map(|visit| visit.started_utc_ns).min().unwrap_or(0);
     row.outcome.ended_utc_ns = visits.iter().map(|visit| visit.ended_utc_ns).max().unwrap_or(0);

@@ -171,11 +171,12 @@ fn measure_family<D: Device>(
         Box::new(reporter::Reporter::default()),
         Box::new(progress::ProgressListener::of(setting.resume)),
         Box::new(data::DataInitialisation),
+        // Before the validator, whose poison must be overwritten by timed launches alone.
+        Box::new(load::Loader::default()),
         Box::new(validator::ReferenceValidator::new(policy.validate_elements)),
         Box::new(bounds::GuardZones),
         Box::new(batching::Batcher),
         Box::new(settle::Settler::default()),
-        Box::new(load::Loader::default()),
         Box::new(timer::Timer::default()),
         Box::new(selector::Selector::of(setting.resume)),
         // Last, so that its post hooks come first: everybody else judges samples that are marked.

@@ -126,6 +126,7 @@ pub(crate) fn visit(row: u64, round: u64) -> Visit {
         ended_utc_ns: 2 + round,
         co_running: None,
         seen: None,
+        votes: Vec::new(),
     }
 }
 

@@ -15,7 +15,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::row::{IntervalMethod, Row};
+use crate::row::{IntervalMethod, Row, Status};
 use crate::statistics::{Interval, student_t_factor};
 
 /// Coverage of rows' intervals, and of all answers together.
@@ -56,7 +56,7 @@ impl Measured {
         let rounds = match timing.interval_method {
             IntervalMethod::StudentTLogRounds => timing.rounds_done,
             IntervalMethod::StudentTLogTwoStage => timing.pilot_rounds?.min(timing.rounds_done),
-            IntervalMethod::SingleVisit | IntervalMethod::TooFewRounds => return None,
+            IntervalMethod::SingleVisit | IntervalMethod::TooFewRounds | IntervalMethod::NotSound => return None,
         };
         let sound = interval_ns.low > 0.0 && interval_ns.low <= interval_ns.high && interval_ns.high.is_finite();
         sound.then_some(Self { estimate_ns, interval_ns, degrees_of_freedom: rounds.saturating_sub(1).max(1) })
@@ -88,6 +88,8 @@ fn difference(first: &Measured, second: &Measured, coverage: f64) -> Option<(f64
 pub enum Reason {
     /// One of them has no interval: one visit, too few rounds, or no sound time.
     NoInterval,
+    /// One of them did not pass: its times are of something else, or of a device that was held back.
+    NotPassed,
     /// Their rounds fall into two groups: an estimate says which group won.
     TwoGroups,
     /// They are not the same kind of measurement: the column that differs is named.
@@ -123,6 +125,10 @@ pub enum Comparison {
 /// Compares two rows. Class and device may differ, that is what comparing is for; the work, the way it was timed and the
 /// conditions may not.
 pub fn compare_rows(first: &Row, second: &Row, options: Options) -> Comparison {
+    let passed = |row: &Row| matches!(row.outcome.status, Status::Passed | Status::NoCheck);
+    if !passed(first) || !passed(second) {
+        return Comparison::Ambiguous(Reason::NotPassed);
+    }
     if let Some(column) = different_kind(first, second) {
         return Comparison::Ambiguous(Reason::DifferentKind(column));
     }

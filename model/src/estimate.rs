@@ -127,6 +127,17 @@ pub fn finish(timing: &mut Timing, role: Role) {
     timing.interval_method = estimate.method;
 }
 
+/// Takes back what [`finish`] filled in of a row whose solution turned out wrong, or did not run to its end: rounds that
+/// looked right before that are kept as they were measured, and nobody can take their median for a result.
+pub fn withdraw(timing: &mut Timing) {
+    timing.estimate_ns = None;
+    timing.interval_low_ns = None;
+    timing.interval_high_ns = None;
+    timing.interval_method = IntervalMethod::NotSound;
+    timing.converged = None;
+    timing.bimodal = None;
+}
+
 /// The identity of a row: 128 bits of the SHA-256 of what makes it unique, in hexadecimal.
 pub fn row_id(task: &TaskId, attempt: u64, device: &DeviceId, point: &Point, solution: &Solution) -> RowId {
     let attempt = attempt.to_string();

@@ -59,6 +59,7 @@ fn visit(round: u64, ns: u64) -> Visit {
         ended_utc_ns: 200 + round,
         co_running: None,
         seen: None,
+        votes: Vec::new(),
     }
 }
 
@@ -97,6 +98,23 @@ fn a_row_cut_short_after_its_pilot_says_what_it_was_cut_short_of() {
         (2, None),
         "rounds that time took are not planned"
     );
+}
+
+#[test]
+fn a_row_that_failed_late_keeps_its_rounds_and_has_no_estimate() {
+    for status in [Status::Failed, Status::Invalid] {
+        let mut template = template();
+        template.outcome.status = status;
+        let timing =
+            assemble(template, &[visit(1, 1000), visit(2, 1010), visit(3, 1020)]).expect("JSON holds a row").timing;
+        assert_eq!((timing.rounds.len(), timing.samples.len()), (3, 6), "{status}: what was measured is kept");
+        assert_eq!(
+            (timing.estimate_ns, timing.interval_low_ns, timing.interval_high_ns),
+            (None, None, None),
+            "{status}"
+        );
+        assert_eq!((timing.interval_method, timing.converged), (IntervalMethod::NotSound, None), "{status}");
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Listeners: everything the loop does beyond looping.
 
+use std::collections::BTreeMap;
+
 use super::HarnessError;
 use super::bench::Bench;
 use crate::device::{Device, RawSample};
+use crate::worker::message::Vote;
 
 /// What a hook returns. A [`crate::device::DeviceError`] that spares the context costs the solution at hand, where there
 /// is one; anything else ends the task.
@@ -115,7 +118,11 @@ pub trait Listener<D: Device> {
 /// The listeners of a task, in order of registration, asked and told together.
 pub struct Listeners<'a, D: Device> {
     members: Vec<Box<dyn Listener<D> + 'a>>,
+    ballots: Ballots,
 }
+
+/// How often a listener said yes to a question.
+type Ballots = BTreeMap<(&'static str, &'static str), u64>;
 
 /// Declares hooks that run forward, or in reverse.
 macro_rules! hooks {
@@ -140,7 +147,7 @@ macro_rules! hooks {
 impl<'a, D: Device> Listeners<'a, D> {
     /// Registers listeners.
     pub fn new(members: Vec<Box<dyn Listener<D> + 'a>>) -> Self {
-        Self { members }
+        Self { members, ballots: Ballots::new() }
     }
 
     hooks! {
@@ -200,27 +207,38 @@ impl<'a, D: Device> Listeners<'a, D> {
     pub fn needs_more_rounds(&mut self, bench: &Bench<'_, D>) -> bool {
         let votes: Vec<_> =
             self.members.iter_mut().map(|listener| (listener.name(), listener.needs_more_rounds(bench))).collect();
-        carried("another round", &votes)
+        carried(&mut self.ballots, "another round", &votes)
     }
 
     /// Whether any listener wants another warm-up of this visit. All are asked.
     pub fn needs_more_warmups(&mut self, bench: &Bench<'_, D>) -> bool {
         let votes: Vec<_> =
             self.members.iter_mut().map(|listener| (listener.name(), listener.needs_more_warmups(bench))).collect();
-        carried("another warm-up", &votes)
+        carried(&mut self.ballots, "another warm-up", &votes)
     }
 
     /// Whether any listener wants more samples of this visit. All are asked.
     pub fn needs_more_samples(&mut self, bench: &mut Bench<'_, D>) -> bool {
         let votes: Vec<_> =
             self.members.iter_mut().map(|listener| (listener.name(), listener.needs_more_samples(bench))).collect();
-        carried("more samples", &votes)
+        carried(&mut self.ballots, "more samples", &votes)
+    }
+
+    /// Who said yes since this was last asked, and how often: an adaptive stop that nobody can explain is none.
+    pub fn take_votes(&mut self) -> Vec<Vote> {
+        let ballots = std::mem::take(&mut self.ballots);
+        let vote = |((question, listener), yes): ((&str, &str), u64)| Vote {
+            question: question.to_owned(),
+            listener: listener.to_owned(),
+            yes,
+        };
+        ballots.into_iter().map(vote).collect()
     }
 }
 
-/// Whether any listener said yes. Says at the finest level of logging who did.
-fn carried(question: &str, votes: &[(&str, bool)]) -> bool {
-    let carried = votes.iter().any(|(_, yes)| *yes);
-    tracing::trace!(question, ?votes, carried, "voted");
-    carried
+/// Counts who said yes; whether anybody did.
+fn carried(kept: &mut Ballots, question: &'static str, votes: &[(&'static str, bool)]) -> bool {
+    let yes = votes.iter().filter(|(_, yes)| *yes);
+    yes.clone().for_each(|(name, _)| *kept.entry((question, name)).or_default() += 1);
+    yes.count() > 0
 }

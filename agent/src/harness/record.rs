@@ -9,7 +9,7 @@ use super::budget::VisitCost;
 use super::flush::Flush;
 use super::monitor::{VisitSeen, Watch};
 use crate::device::Prepared;
-use crate::worker::message::RoundPlan;
+use crate::worker::message::{RoundPlan, Vote};
 
 /// A point that will be measured.
 #[derive(Debug)]
@@ -226,6 +226,8 @@ pub struct VisitState {
     pub timed_ns: u64,
     /// What the monitor saw of it.
     pub seen: Option<Box<VisitSeen>>,
+    /// Who wanted more of it.
+    pub votes: Vec<Vote>,
     /// Why it ended.
     pub stop_reason: Option<StopReason>,
 }

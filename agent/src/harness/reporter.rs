@@ -53,6 +53,7 @@ impl<D: Device> Listener<D> for Reporter {
             ended_utc_ns,
             co_running: None,
             seen: visit.seen,
+            votes: visit.votes,
         }))
     }
 

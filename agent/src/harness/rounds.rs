@@ -89,6 +89,7 @@ fn visit<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D>) 
     bench.begin_with_solution(Stage::WarmUp, 0)?;
     let outcome = listeners.pre_visit(bench).and_then(|()| launches(bench, listeners));
     spare_task(bench, outcome)?;
+    bench.visit.votes = listeners.take_votes();
     // Results are looked at again, the chosen visit's in full: that may take longer than any batch of launches.
     bench.begin_with_solution(Stage::Check, 0)?;
     listeners.post_visit(bench)

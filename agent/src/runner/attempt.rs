@@ -136,6 +136,7 @@ impl Attempt {
     async fn keep_visit(&mut self, visit: Visit) -> Result<(), Arc<SpoolError>> {
         let entry = Entry::Visited(Cow::Borrowed(&visit));
         self.journal.add(&entry, Durability::System).await?;
+        tracing::debug!(row = visit.row, round = visit.round, votes = ?visit.votes, stopped = %visit.stop_reason, "visit");
         self.progress.visits_done += 1;
         self.progress.round = visit.round;
         let Some(row) = self.open.get_mut(&visit.row) else { return Ok(()) };

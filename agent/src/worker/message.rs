@@ -95,6 +95,19 @@ pub struct Visit {
     pub co_running: Option<CoRunning>,
     /// What the monitor saw of it; none where nobody looked.
     pub seen: Option<Box<VisitSeen>>,
+    /// Who wanted more of it than there was, and how often, and who wanted its round.
+    pub votes: Vec<Vote>,
+}
+
+/// How often a listener of the harness said yes to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vote {
+    /// The question: another round, another warm-up, more samples.
+    pub question: String,
+    /// The listener.
+    pub listener: String,
+    /// How often it said yes.
+    pub yes: u64,
 }
 
 /// Why a backend has no devices.

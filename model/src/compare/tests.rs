@@ -28,6 +28,19 @@ fn each_answer_is_given_where_it_is_due() {
 }
 
 #[test]
+fn what_did_not_pass_is_no_faster_and_no_slower() {
+    let mut random = Random::new(1);
+    let (first, fast) = (row(&mut random, 100.0, 0.001, 5), row(&mut random, 50.0, 0.001, 5));
+    assert!(matches!(compare_rows(&first, &fast, Options::default()), Comparison::Faster { .. }));
+    for status in [Status::Failed, Status::Invalid, Status::Skipped, Status::Throttled, Status::Contended] {
+        let mut bad = fast.clone();
+        bad.outcome.status = status;
+        let found = compare_rows(&first, &bad, Options::default());
+        assert_eq!(found, Comparison::Ambiguous(Reason::NotPassed), "{status}");
+    }
+}
+
+#[test]
 fn many_comparisons_are_held_to_wider_intervals() {
     let of_many = |comparisons| {
         let options = Options { comparisons, ..Options::default() };

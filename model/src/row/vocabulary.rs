@@ -102,5 +102,7 @@ vocabulary! {
         SingleVisit => "single_visit",
         /// No interval: fewer than three rounds.
         TooFewRounds => "too_few_rounds",
+        /// No interval and no estimate: the solution is wrong, or could not run to its end.
+        NotSound => "not_sound",
     }
 }

@@ -4,7 +4,8 @@
 //! the kernel and not the host's way to it. A lead kernel keeps the device busy while the first of them is queued. Several
 //! launches of one interval travel as a graph: queueing a launch costs the host two to five microseconds, which is more
 //! than a short kernel takes, and an interval that waits for the host measures the host. Whether the host was ahead is
-//! looked at after each batch; where it was not, the batch is taken again behind a longer lead.
+//! looked at for each interval; those that it was not ahead of are dropped, and where these are many the batch is taken
+//! again behind a longer lead.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -22,6 +23,10 @@ const BATCH: usize = 64;
 /// A lead is made at most so many times longer for a host that is slow to queue.
 const LEAD_SCALE_MAX: u64 = 64;
 
+/// After so many batches without a dropped interval a longer lead is made shorter again: one hiccup of the host is no
+/// reason to spin for the rest of the task.
+const CALM_BATCHES: u64 = 64;
+
 /// Event pairs, created once and used again: creating one inside a batch would stall the host.
 #[derive(Debug)]
 pub(super) struct Timer {
@@ -29,6 +34,8 @@ pub(super) struct Timer {
     opened: Instant,
     /// How much longer than usual leads have to be on this host.
     lead_scale: Cell<u64>,
+    /// Batches since the last one with a dropped interval.
+    calm: Cell<u64>,
 }
 
 /// What goes into one timed series.
@@ -70,7 +77,7 @@ impl Timer {
                 .map_err(|error| driver::fault("creating an event", error))
         };
         let pairs = (0..BATCH).map(|_| Ok((event()?, event()?))).collect::<Result<_, DeviceError>>()?;
-        Ok(Self { pairs, opened: Instant::now(), lead_scale: Cell::new(1) })
+        Ok(Self { pairs, opened: Instant::now(), lead_scale: Cell::new(1), calm: Cell::new(0) })
     }
 
     /// The moment that starts of samples count from.
@@ -78,7 +85,7 @@ impl Timer {
         self.opened
     }
 
-    /// Times a series. `lead` makes the kernel that keeps the device busy while the host queues, for a number of intervals
+    /// Times a series; samples may be fewer than were asked for, see above. `lead` makes the kernel that keeps the device busy while the host queues, for a number of intervals
     /// and a factor by which it has to last longer than usual.
     ///
     /// # Errors
@@ -101,9 +108,11 @@ impl Timer {
                 lead.enqueue(stream)?;
                 queue(stream, series, &body, pairs)
             };
-            let host_was_ahead = queue().map_err(|error| driver::fault("timing", error))?;
-            if host_was_ahead {
-                self.read(pairs, &mut samples)?;
+            let was_ahead = queue().map_err(|error| driver::fault("timing", error))?;
+            let behind = was_ahead.iter().filter(|ahead| !**ahead).count();
+            self.note(behind);
+            if behind * 2 < pairs.len() {
+                self.read(pairs, &was_ahead, &mut samples)?;
                 left -= pairs.len();
             } else if scale < LEAD_SCALE_MAX {
                 self.lead_scale.set(scale * 2);
@@ -115,12 +124,28 @@ impl Timer {
         Ok(samples)
     }
 
-    /// Reads a batch that is complete.
-    fn read(&self, pairs: &[(CudaEvent, CudaEvent)], samples: &mut Vec<RawSample>) -> Result<(), DeviceError> {
+    /// Makes leads shorter again after a calm time.
+    fn note(&self, behind: usize) {
+        let calm = if behind > 0 { 0 } else { self.calm.get() + 1 };
+        if calm >= CALM_BATCHES && self.lead_scale.get() > 1 {
+            self.lead_scale.set(self.lead_scale.get() / 2);
+            self.calm.set(0);
+        } else {
+            self.calm.set(calm);
+        }
+    }
+
+    /// Reads the intervals of a complete batch that the host was ahead of.
+    fn read(
+        &self,
+        pairs: &[(CudaEvent, CudaEvent)],
+        was_ahead: &[bool],
+        samples: &mut Vec<RawSample>,
+    ) -> Result<(), DeviceError> {
         // The device's events are laid onto the host's clock by their distance from the last one, which has just passed.
         let end_ns = u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let Some((_, last)) = pairs.last() else { return Ok(()) };
-        for (start, stop) in pairs {
+        for ((start, stop), _) in pairs.iter().zip(was_ahead).filter(|(_, ahead)| **ahead) {
             let ns = elapsed_ns(start, stop)?;
             let before_end_ns = elapsed_ns(start, last)?;
             samples.push(RawSample { start_ns: end_ns.saturating_sub(before_end_ns), ns });
@@ -153,14 +178,15 @@ fn body<'a>(stream: &Arc<CudaStream>, series: &'a Intervals<'_>) -> Result<Body<
     })
 }
 
-/// Queues intervals and waits for them. `false` where the device had begun the last one before it was all queued: then
-/// the host was not ahead.
+/// Queues intervals and waits for them. For each, whether the device had not begun it before it was all queued: else the
+/// host was not ahead.
 fn queue(
     stream: &CudaStream,
     series: &Intervals<'_>,
     body: &Body<'_>,
     pairs: &[(CudaEvent, CudaEvent)],
-) -> Result<bool, DriverError> {
+) -> Result<Vec<bool>, DriverError> {
+    let mut was_ahead = Vec::with_capacity(pairs.len());
     for (start, stop) in pairs {
         if let Some(flush) = &series.flush {
             flush.enqueue(stream)?;
@@ -168,10 +194,10 @@ fn queue(
         start.record(stream)?;
         body.enqueue(stream)?;
         stop.record(stream)?;
+        was_ahead.push(!start.try_is_complete()?);
     }
-    let had_begun = pairs.last().map_or(Ok(false), |(start, _)| start.try_is_complete())?;
     stream.synchronize()?;
-    Ok(!had_begun)
+    Ok(was_ahead)
 }
 
 /// The driver gives milliseconds as `f32`: at one second its step is 60 ns, at one millisecond 0.06 ns.

@@ -129,3 +129,16 @@ fn a_small_footprint_is_measured_warm() {
     let said = measured(&mut FakeDevice::new(), vec![point(64, 1)]);
     assert_eq!(said.row("s0").1.timing.flush_mode, FlushMode::Warm);
 }
+
+#[test]
+fn every_visit_says_who_wanted_more_of_it() {
+    let said = measured(&mut FakeDevice::new(), vec![point(64, 1)]);
+    let (row, _) = said.row("s0");
+    let visits = said.visits(row);
+    let first = &visits.first().expect("it was visited").votes;
+    let yes = |question: &str, listener: &str| {
+        first.iter().find(|vote| vote.question == question && vote.listener == listener).map(|vote| vote.yes)
+    };
+    assert_eq!((yes("another round", "timer"), yes("more samples", "timer")), (Some(1), Some(1)), "{first:?}");
+    assert!(visits.iter().all(|visit| visit.votes.iter().any(|vote| vote.question == "more samples")), "{visits:?}");
+}
