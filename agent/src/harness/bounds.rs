@@ -19,7 +19,7 @@ use super::zones;
 use crate::device::{Device, DeviceError, PageGuard};
 use crate::worker::resume::Stage;
 
-/// Looks at guard zones. It stands behind the validator, so that a wrong result is called that.
+/// Looks at guard zones. It stands behind the validator, so that a warm-up's wrong result is called that.
 #[derive(Debug)]
 pub(super) struct GuardZones;
 
