@@ -14,9 +14,10 @@ pub struct Sample {
     pub start_ns: u64,
     /// Whether it counts.
     pub accepted: bool,
-    /// Throttle reasons active meanwhile, bits of [`crate::throttle::ThrottleReasons`]; absent where nobody looked.
+    /// Throttle reasons, bits of [`crate::throttle::ThrottleReasons`]: of the sensor's readings that overlap the sample, else
+    /// of the one that is nearest in time among those that overlap its batch. Absent where none does.
     pub throttle_bits: Option<u64>,
-    /// Core clock meanwhile, kHz.
+    /// Core clock, kHz, of the first of the same readings that says one.
     pub clock_khz: Option<u64>,
 }
 
