@@ -87,6 +87,12 @@ pub trait Sensor: Send {
         PERIOD
     }
 
-    /// Reads all it can. A value that cannot be read this time is `None` this time; that is no error.
+    /// Reads what it can quickly. A value that cannot be read this time, or was not asked for afresh because that is slow,
+    /// is `None` this time; that is no error.
     fn read(&mut self) -> Reading;
+
+    /// Reads all it can, slow or not.
+    fn read_whole(&mut self) -> Reading {
+        self.read()
+    }
 }

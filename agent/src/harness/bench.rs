@@ -235,12 +235,14 @@ impl<'a, D: Device> Bench<'a, D> {
         // Anything shorter is the clock's resolution showing, not a time.
         let resolution_ns = self.records[self.position.record].template.timing.clock_resolution_ns;
         let shortest_ns = RESOLUTIONS_MIN * resolution_ns.unwrap_or(0.0);
+        let shown = |raw: &RawSample| raw.ns > 0 && raw.ns as f64 >= shortest_ns;
+        self.visit.shown |= samples.iter().any(shown);
         let round = self.position.round;
         self.visit.samples.extend(samples.iter().map(|raw| Sample {
             ns: raw.ns,
             round,
             start_ns: raw.start_ns,
-            accepted: raw.ns > 0 && raw.ns as f64 >= shortest_ns,
+            accepted: shown(raw),
             throttle_bits: None,
             clock_khz: None,
         }));

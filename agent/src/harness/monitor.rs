@@ -17,6 +17,7 @@ use super::listener::{HookResult, Listener};
 use crate::device::{Device, RawSample};
 use crate::telemetry::processors::Times;
 use crate::telemetry::{Monitor, Processors, Reading, Schedule, Window};
+use crate::worker::message::Event;
 
 mod quiet;
 mod watch;
@@ -28,8 +29,8 @@ pub use watch::{Counters, LOST_SHARE_MAX, VisitSeen, Watch};
 
 /// Longest wait for a reading that a device of its own time is asked for: its sensor answers at once.
 const REQUESTED_WAIT: Duration = Duration::from_secs(5);
-/// Longest wait, after a visit that no reading overlaps yet, for one that is under way.
-const READING_WAIT: Duration = Duration::from_millis(100);
+/// Longest wait for a reading of any other device. Waited in vain once a task: whoever is silent then is not waited for.
+const READING_WAIT: Duration = Duration::from_secs(1);
 
 /// A batch of samples of the visit in hand.
 #[derive(Debug)]
@@ -53,6 +54,10 @@ pub(super) struct HardwareMonitor {
     batches: Vec<Batch>,
     batch_began: Option<Instant>,
     overlapped: bool,
+    /// When the first batch of the visit in hand, or of the last one, began.
+    visit_began: Option<Instant>,
+    /// Whether the sensor was waited for in vain.
+    silent: bool,
     times_before: Option<Times>,
     /// At the end of the last visit, so that no error is lost between two.
     counters: Option<Counters>,
@@ -79,7 +84,7 @@ impl HardwareMonitor {
             Err(reason) => {
                 // Virtual machines show no sensor of their processor; a row without a source says so well enough.
                 if on_host.is_none() && !own_time {
-                    bench.say(super::Event::Note(format!("sensors are not read: {reason}")))?;
+                    bench.say(Event::Note(format!("sensors are not read: {reason}")))?;
                 }
                 None
             }
@@ -97,30 +102,55 @@ impl HardwareMonitor {
         Ok(this)
     }
 
-    /// The last reading of all.
+    /// The last whole reading, where it ended no earlier than the last first batch of a visit began. An older one says
+    /// nothing of that visit or of what follows it: its sensor may hang since.
     fn latest(&self) -> Option<Reading> {
-        Some(self.monitor.as_ref()?.latest()?.reading)
+        let timed = self.monitor.as_ref()?.latest()?;
+        self.visit_began.is_none_or(|began| timed.ended >= began).then_some(timed.reading)
     }
 
-    /// Marks the samples of the visit in hand by the readings that overlap their batch, which are returned, each once.
-    fn mark<D: Device>(&self, bench: &mut Bench<'_, D>) -> Vec<Reading> {
-        let Some(monitor) = &self.monitor else { return Vec::new() };
+    /// Waits for the sensor, until it was once waited for in vain. That is said, and from then on it is only asked.
+    fn wait_for<D: Device>(
+        &mut self,
+        bench: &mut Bench<'_, D>,
+        at_most: Duration,
+        wait: fn(&Monitor, Duration) -> bool,
+    ) -> HookResult {
+        let Some(monitor) = &self.monitor else { return Ok(()) };
+        let at_most = if self.silent { Duration::ZERO } else { at_most };
+        if wait(monitor, at_most) || self.silent {
+            return Ok(());
+        }
+        self.silent = true;
+        let source = monitor.source();
+        bench.say(Event::Note(format!("sensor does not answer ({source}): rows say nothing of what it does not read")))
+    }
+
+    /// Marks the samples of a batch by the readings that overlap it, which are returned.
+    fn mark<D: Device>(&self, bench: &mut Bench<'_, D>, batch: &Batch) -> Window {
+        let Some(monitor) = &self.monitor else { return Window::default() };
         let discards = !bench.is_screening();
         let opened = bench.device.opened_at();
+        let window = monitor.window(batch.start, batch.end);
+        for sample in bench.visit.samples.get_mut(batch.samples.clone()).unwrap_or_default() {
+            let start = opened.map_or(batch.start, |opened| opened + Duration::from_nanos(sample.start_ns));
+            let end = opened.map_or(batch.end, |_| start + Duration::from_nanos(sample.ns));
+            mark_sample(sample, &window, (start, end), discards);
+        }
+        window
+    }
+
+    /// Marks the samples of the visit in hand once more: readings that were under way when a batch ended speak for it too.
+    /// Returns the readings that overlap any batch, each once.
+    fn mark_all<D: Device>(&self, bench: &mut Bench<'_, D>) -> Vec<Reading> {
         let mut seen: Vec<Instant> = Vec::new();
         let mut readings = Vec::new();
         for batch in &self.batches {
-            let window = monitor.window(batch.start, batch.end);
-            for timed in &window.readings {
+            for timed in self.mark(bench, batch).readings {
                 if !seen.contains(&timed.began) {
                     seen.push(timed.began);
-                    readings.push(timed.reading.clone());
+                    readings.push(timed.reading);
                 }
-            }
-            for sample in bench.visit.samples.get_mut(batch.samples.clone()).unwrap_or_default() {
-                let start = opened.map_or(batch.start, |opened| opened + Duration::from_nanos(sample.start_ns));
-                let end = opened.map_or(batch.end, |_| start + Duration::from_nanos(sample.ns));
-                mark_sample(sample, &window, (start, end), discards);
             }
         }
         readings
@@ -158,21 +188,24 @@ impl<D: Device> Listener<D> for HardwareMonitor {
         Ok(())
     }
 
-    fn pre_sync(&mut self, _bench: &mut Bench<'_, D>) -> HookResult {
+    fn pre_sync(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
         if !self.on {
             return Ok(());
         }
         if self.times_before.is_none() {
             self.times_before = self.processors.as_ref().and_then(Processors::times);
         }
-        self.batch_began = Some(Instant::now());
-        if let Some(monitor) = &self.monitor {
-            if self.own_time {
-                monitor.request_and_wait(REQUESTED_WAIT);
-            } else if !self.overlapped {
-                // One reading a visit at least, however short; the period sees to the others.
-                monitor.request();
-            }
+        let now = Instant::now();
+        self.batch_began = Some(now);
+        if self.batches.is_empty() {
+            self.visit_began = Some(now);
+        }
+        if self.own_time {
+            return self.wait_for(bench, REQUESTED_WAIT, Monitor::request_and_wait);
+        }
+        if let Some(monitor) = self.monitor.as_ref().filter(|_| !self.overlapped) {
+            // One reading a visit at least, however short; the period sees to the others.
+            monitor.request();
         }
         Ok(())
     }
@@ -186,8 +219,13 @@ impl<D: Device> Listener<D> for HardwareMonitor {
             end = opened + Duration::from_nanos(last.start_ns.saturating_add(last.ns));
         }
         let until = bench.visit.samples.len();
-        self.batches.push(Batch { samples: until.saturating_sub(samples.len())..until, start, end });
-        self.overlapped |= self.monitor.as_ref().is_some_and(|monitor| !monitor.window(start, end).readings.is_empty());
+        if !self.overlapped && !self.own_time {
+            // The one asked for before the batch may outlast it, and the samples are about to be counted.
+            self.wait_for(bench, READING_WAIT, Monitor::finish_reading)?;
+        }
+        let batch = Batch { samples: until.saturating_sub(samples.len())..until, start, end };
+        self.overlapped |= !self.mark(bench, &batch).readings.is_empty();
+        self.batches.push(batch);
         Ok(())
     }
 
@@ -196,10 +234,11 @@ impl<D: Device> Listener<D> for HardwareMonitor {
             return Ok(());
         }
         let spent = self.spent();
-        if let Some(monitor) = self.monitor.as_ref().filter(|_| !self.overlapped) {
-            monitor.finish_reading(READING_WAIT);
+        if !self.own_time {
+            // Who is there and what was counted is slow to read, and readings within the visit may lack it.
+            self.wait_for(bench, READING_WAIT, Monitor::request_and_wait)?;
         }
-        let readings = self.mark(bench);
+        let readings = self.mark_all(bench);
         let on_host = bench.device.processors().is_some();
         let crowded = on_host && spent.is_some_and(|spent| spent.lost_share() > LOST_SHARE_MAX);
         let screening = bench.is_screening();

@@ -222,6 +222,8 @@ pub struct VisitState {
     pub warmup_ns: u64,
     /// Samples so far.
     pub samples: Vec<Sample>,
+    /// Whether the clock could show any of them, counted or not.
+    pub shown: bool,
     /// Time of the timed part so far, nanoseconds.
     pub timed_ns: u64,
     /// What the monitor saw of it.

@@ -6,7 +6,8 @@ mod criterion;
 
 pub use criterion::{Criterion, IntervalWidth, Never, StableNoise, criterion};
 
-/// So many samples without one that counts are enough: the clock does not show what there is to see.
+/// So many samples without one that counts are enough: the clock does not show what there is to see, or the device is
+/// held back.
 const HOPELESS_SAMPLES: u64 = 64;
 
 /// Limits of one visit.

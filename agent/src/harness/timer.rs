@@ -81,7 +81,9 @@ impl<D: Device> Listener<D> for Timer {
         (0..bench.records.len()).any(wants_next)
     }
 
-    /// Samples are looked at here and not when they come: by now everybody has said which of them count.
+    /// Samples are looked at here and not when they come: by now the monitor has marked their batch by the readings that
+    /// ended with it. What is found out later still, by a reading that was under way or about the whole visit, costs
+    /// samples that the rule has counted.
     fn needs_more_samples(&mut self, bench: &mut Bench<'_, D>) -> bool {
         let fresh = bench.visit.samples.iter().skip(self.seen);
         fresh.filter(|sample| sample.accepted).for_each(|sample| self.criterion.add(sample.ns));

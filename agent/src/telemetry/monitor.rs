@@ -42,14 +42,19 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     stop: bool,
-    /// Readings that somebody asked for and that have not begun.
+    /// Whether somebody asked for a reading that has not begun, and whether for a whole one.
     wanted: bool,
+    whole_wanted: bool,
     /// Readings begun and readings ended, in all.
     begun: u64,
     ended: u64,
+    /// Whole ones among them.
+    whole_begun: u64,
+    whole_ended: u64,
     /// Whether the thread is gone, for whatever reason.
     gone: bool,
     kept: VecDeque<TimedReading>,
+    last_whole: Option<TimedReading>,
 }
 
 impl Shared {
@@ -97,27 +102,30 @@ impl Monitor {
         self.source
     }
 
-    /// Asks for a reading now, and does not wait for it.
+    /// Asks for a quick reading now, and does not wait for it.
     pub fn request(&self) {
         self.shared.lock().wanted = true;
         self.shared.changed.notify_all();
     }
 
-    /// Asks for a reading that begins after this call, and waits for its end. `false` where there was none in time.
+    /// Asks for a whole reading that begins after this call, and waits for its end. `false` where there was none in time.
     pub fn request_and_wait(&self, at_most: Duration) -> bool {
         let ended = {
             let mut state = self.shared.lock();
-            state.wanted = true;
+            (state.wanted, state.whole_wanted) = (true, true);
             // One that is under way began before.
-            state.begun + 1
+            state.whole_begun + 1
         };
         self.shared.changed.notify_all();
-        self.shared.wait(at_most, |state| state.ended >= ended || state.gone) && self.shared.lock().ended >= ended
+        self.shared.wait(at_most, |state| state.whole_ended >= ended || state.gone)
+            && self.shared.lock().whole_ended >= ended
     }
 
-    /// Waits for the end of a reading that is under way or asked for, if there is one.
-    pub fn finish_reading(&self, at_most: Duration) {
-        self.shared.wait(at_most, |state| (state.begun == state.ended && !state.wanted) || state.gone);
+    /// Waits for the end of a reading that is under way or asked for, if there is one. `false` where it did not end in
+    /// time, or never will.
+    pub fn finish_reading(&self, at_most: Duration) -> bool {
+        let finished = |state: &State| state.begun == state.ended && !state.wanted;
+        self.shared.wait(at_most, |state| finished(state) || state.gone) && !self.shared.lock().gone
     }
 
     /// The readings that overlap the time from `start` to `end`.
@@ -125,9 +133,9 @@ impl Monitor {
         Window::of(&self.shared.lock().kept, start, end)
     }
 
-    /// The last reading that ended, if any did.
+    /// The last whole reading that ended, if any did. It may be old: a sensor that hangs or is gone leaves it behind.
     pub fn latest(&self) -> Option<TimedReading> {
-        self.shared.lock().kept.back().cloned()
+        self.shared.lock().last_whole.clone()
     }
 }
 
@@ -164,13 +172,19 @@ fn read_until_stopped(shared: &Shared, mut sensor: Box<dyn Sensor>, schedule: Sc
             return;
         }
         state.wanted = false;
+        let whole = std::mem::take(&mut state.whole_wanted);
         state.begun += 1;
+        state.whole_begun += u64::from(whole);
         drop(state);
         let began = now();
-        let reading = sensor.read();
+        let reading = if whole { sensor.read_whole() } else { sensor.read() };
         let timed = TimedReading { began, ended: now(), reading };
         let mut state = shared.lock();
         state.ended += 1;
+        if whole {
+            state.whole_ended += 1;
+            state.last_whole = Some(timed.clone());
+        }
         if state.kept.len() >= KEPT {
             state.kept.pop_front();
         }

@@ -19,7 +19,8 @@ use nvml_wrapper::{Device, Nvml};
 
 use super::{ForeignProcess, Reading, Sensor};
 
-/// What changes slowly, or is slow to ask for, is asked for no more often.
+/// What changes slowly, or is slow to ask for, is asked for no more often, unless somebody wants a whole reading. Readings
+/// in between leave it out: an old value says nothing about the time of the reading that would carry it.
 const SLOW_EVERY: Duration = Duration::from_millis(200);
 /// The inode of the name space of processes that the machine started with (`PROC_PID_INIT_INO` of Linux).
 const FIRST_NAME_SPACE: &str = "pid:[4026531836]";
@@ -34,7 +35,6 @@ pub struct NvmlSensor {
     device: Device<'static>,
     /// Whether it is a whole device. A slice shares clocks and power with its neighbours, and their processes too.
     whole: bool,
-    slow: Reading,
     slow_read: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl NvmlSensor {
         let device = library
             .device_by_pci_bus_id(pci_bdf)
             .map_err(|error| format!("NVML shows no device at {pci_bdf}: {error}"))?;
-        Ok(Self { device, whole, slow: Reading::default(), slow_read: None })
+        Ok(Self { device, whole, slow_read: None })
     }
 
     /// Reads what changes slowly.
@@ -80,6 +80,27 @@ impl NvmlSensor {
         }
     }
 
+    /// Reads what changes quickly, and what changes slowly where that is due at this time.
+    fn read_at(&mut self, now: Instant) -> Reading {
+        let due = |read: Instant| now.saturating_duration_since(read) >= SLOW_EVERY;
+        let slow = if self.slow_read.is_none_or(due) {
+            self.slow_read = Some(now);
+            self.read_slow()
+        } else {
+            Reading::default()
+        };
+        let device = &self.device;
+        let power_mw = device.power_usage().ok().filter(|power_mw| *power_mw < u32::MAX);
+        Reading {
+            core_clock_khz: device.clock_info(Clock::SM).ok().and_then(kilohertz),
+            memory_clock_khz: device.clock_info(Clock::Memory).ok().and_then(kilohertz),
+            power_mw: power_mw.map(u64::from),
+            temperature_mc: device.temperature(TemperatureSensor::Gpu).ok().and_then(millidegrees),
+            throttle: throttle(device.current_throttle_reasons_strict()),
+            ..slow
+        }
+    }
+
     fn foreign(&self) -> Option<Vec<ForeignProcess>> {
         if !self.whole {
             return None;
@@ -100,20 +121,12 @@ impl Sensor for NvmlSensor {
     }
 
     fn read(&mut self) -> Reading {
-        if self.slow_read.is_none_or(|read| read.elapsed() >= SLOW_EVERY) {
-            self.slow = self.read_slow();
-            self.slow_read = Some(Instant::now());
-        }
-        let device = &self.device;
-        let power_mw = device.power_usage().ok().filter(|power_mw| *power_mw < u32::MAX);
-        Reading {
-            core_clock_khz: device.clock_info(Clock::SM).ok().and_then(kilohertz),
-            memory_clock_khz: device.clock_info(Clock::Memory).ok().and_then(kilohertz),
-            power_mw: power_mw.map(u64::from),
-            temperature_mc: device.temperature(TemperatureSensor::Gpu).ok().and_then(millidegrees),
-            throttle: throttle(device.current_throttle_reasons_strict()),
-            ..self.slow.clone()
-        }
+        self.read_at(Instant::now())
+    }
+
+    fn read_whole(&mut self) -> Reading {
+        self.slow_read = None;
+        self.read()
     }
 }
 

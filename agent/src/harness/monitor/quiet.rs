@@ -151,8 +151,9 @@ impl HardwareMonitor {
             // A sensor that does not answer cannot keep the task waiting.
             let wait =
                 if self.own_time { REQUESTED_WAIT } else { at_most.saturating_sub(began.elapsed()).max(LOOK_EVERY) };
-            monitor.request_and_wait(wait);
-            let reading = monitor.latest().map(|timed| timed.reading).unwrap_or_default();
+            // An answer of an earlier look is none to this one.
+            let answer = monitor.request_and_wait(wait).then(|| monitor.latest()).flatten();
+            let reading = answer.map(|timed| timed.reading).unwrap_or_default();
             match quiet.look(reading, began.elapsed(), at_most) {
                 Next::Wait => thread::sleep(LOOK_EVERY),
                 Next::Begin => return Ok(()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fleetcal_model::row::Status;
+use fleetcal_model::row::{Status, StopReason};
 use fleetcal_model::throttle::ThrottleReasons;
 
 use crate::harness::HarnessError;
@@ -13,6 +13,7 @@ use crate::task::TaskSpec;
 use crate::telemetry::{ForeignProcess, Processors, Reading, Sensor};
 use crate::testing::tree;
 
+mod silent;
 mod simulated;
 
 /// Says what a function of the number of earlier readings says.
@@ -21,6 +22,11 @@ struct Scripted<F>(F, u64);
 impl<F: FnMut(u64) -> Reading + Send> Sensor for Scripted<F> {
     fn source(&self) -> &'static str {
         "scripted"
+    }
+
+    /// Only when it is asked.
+    fn period(&self) -> Duration {
+        Duration::from_secs(3600)
     }
 
     fn read(&mut self) -> Reading {
@@ -119,6 +125,20 @@ fn a_few_discarded_samples_cost_no_row_and_a_power_cap_discards_none() {
     let (index, row) = capped.row("s0");
     assert_eq!(row.outcome.status, Status::Passed);
     assert!(capped.visits(index).iter().flat_map(|visit| &visit.samples).all(|sample| sample.accepted));
+}
+
+#[test]
+fn a_visit_goes_on_until_enough_samples_count() {
+    // The first visit's first batch is hot.
+    let said = measured(with_sensor(|number| if number == 1 { hot(reading(900)) } else { reading(1000) }));
+    let (index, _) = said.row("s0");
+    let counts = said.visits(index).into_iter().map(|visit| {
+        let accepted = visit.samples.iter().filter(|sample| sample.accepted).count();
+        (visit.samples.len(), accepted, visit.stop_reason)
+    });
+    let counts: Vec<_> = counts.collect();
+    assert_eq!(counts[0], (20, 10, StopReason::Converged), "ten that count, and the ten hot ones: {counts:?}");
+    assert_eq!(counts[1..], [(10, 10, StopReason::Converged); 2], "those that follow take no more than ten");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn a_reading_under_way_when_asked_is_not_the_one_asked_for() {
     may_answer.send(()).expect("it listens");
     assert!(monitor.request_and_wait(PATIENCE), "a second reading follows");
     assert_eq!(monitor.shared.lock().begun, 2, "the first began before the request");
-    monitor.finish_reading(PATIENCE);
+    assert!(monitor.finish_reading(PATIENCE), "none is left");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn bindings_that_panic_end_the_telemetry_only() {
     }
     let monitor = Monitor::start(Box::new(Broken), Schedule::OnRequest).expect("a thread");
     assert!(!monitor.request_and_wait(PATIENCE), "there is no reading, and no waiting for one");
-    monitor.finish_reading(PATIENCE);
+    assert!(!monitor.finish_reading(PATIENCE), "none will come");
     assert!(monitor.latest().is_none());
 }
 

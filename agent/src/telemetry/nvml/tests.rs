@@ -95,6 +95,26 @@ fn a_device_is_found_by_its_pci_address_and_never_by_an_index() {
 }
 
 #[test]
+fn a_reading_carries_no_value_of_an_earlier_one() {
+    let Some(library) = stand_in() else { return };
+    let mut sensor = NvmlSensor::of(library, "00000001:C1:00.0", true).expect("it is there");
+    let slow = |reading: &Reading| {
+        let Reading { ecc_corrected, rows_remapped, memory_temperature_mc, busy_percent, .. } = *reading;
+        let known = [ecc_corrected, rows_remapped, busy_percent].map(|value| value.is_some());
+        let processes = reading.foreign.as_ref().map(Vec::len);
+        (known, memory_temperature_mc.is_some(), processes.is_some())
+    };
+    let (all, none) = (([true; 3], true, true), ([false; 3], false, false));
+    let start = Instant::now();
+    assert_eq!(slow(&sensor.read_at(start)), all, "the first has everything");
+    let soon = sensor.read_at(start + SLOW_EVERY / 2);
+    assert_eq!(slow(&soon), none, "what it did not ask for it does not say");
+    assert!(soon.core_clock_khz.is_some() && soon.throttle.is_some(), "{soon:?}");
+    assert_eq!(slow(&sensor.read_at(start + SLOW_EVERY)), all, "it is due again");
+    assert_eq!(slow(&sensor.read_whole()), all, "whoever wants all of it has it read now");
+}
+
+#[test]
 fn sentinels_and_failures_are_none_each_for_itself() {
     let Some(library) = stand_in() else { return };
     let mut sensor = NvmlSensor::of(library, "00000000:65:00.0", true).expect("it is there");
