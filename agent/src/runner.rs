@@ -226,12 +226,16 @@ impl Runner {
     async fn follow(&self, attempt: &mut Attempt, course: &Course<'_>) -> Over {
         let Course { job, stop, task_ends, strikes } = course;
         let worker_stop = stop.child_token();
+        let resume = match attempt.resume(strikes).await {
+            Ok(resume) => Box::new(resume),
+            Err(error) => return Over::Ends(error.into()),
+        };
         let request = Request::Measure {
             task: Box::new(job.task.clone()),
             devices: job.devices.clone(),
             sim: job.sim.clone(),
             labels: job.labels.clone(),
-            resume: Box::new(attempt.resume(strikes)),
+            resume,
         };
         let mut reports = self.workers.start(request, worker_stop.clone());
         let mut watch = Watch::start(&self.deadlines, &job.task.policy, Instant::now(), *task_ends);

@@ -92,6 +92,9 @@ vocabulary! {
     }
 }
 
+/// Most timed samples of one visit: all of them are told at once, and a median of more would say the same.
+pub const VISIT_SAMPLES_MAX: u64 = 100_000;
+
 /// Measuring policy: the counts and targets that the harness works to.
 ///
 /// Defaults: five rounds, two more than the fewest that have an interval, and up to 15 where the pilot says that fewer
@@ -110,7 +113,7 @@ pub struct MeasuringPolicy {
     pub warmups: u64,
     /// Fewest timed samples of a visit.
     pub samples_min: u64,
-    /// Most timed samples of a visit.
+    /// Most timed samples of a visit, itself at most [`VISIT_SAMPLES_MAX`].
     pub samples_max: u64,
     /// What ends a visit before that.
     pub stop: StopCriterion,

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use fleetcal_kernels::{BufferRole, BufferSpec, Family};
+use fleetcal_model::policy::VISIT_SAMPLES_MAX;
 use fleetcal_model::row::Sample;
 
 use super::arena::Arena;
@@ -77,8 +78,8 @@ impl<'a, D: Device> Bench<'a, D> {
         let limits = Limits {
             rounds: policy.rounds.max(1),
             finalists: policy.finalists.max(1),
-            samples_min: policy.samples_min.max(1),
-            samples_max: policy.samples_max.max(policy.samples_min).max(1),
+            samples_min: policy.samples_min.clamp(1, VISIT_SAMPLES_MAX),
+            samples_max: policy.samples_max.max(policy.samples_min).clamp(1, VISIT_SAMPLES_MAX),
         };
         Self {
             device,

@@ -20,12 +20,14 @@ use crate::telemetry::{Monitor, Processors, Reading, Schedule, Window};
 use crate::worker::message::Event;
 
 mod quiet;
+mod seen;
 mod watch;
 
 #[cfg(test)]
 mod tests;
 
-pub use watch::{Counters, LOST_SHARE_MAX, VisitSeen, Watch};
+pub use seen::{Extremes, KeptReading, READINGS_KEPT, VisitSeen};
+pub use watch::{Counters, LOST_SHARE_MAX, Watch};
 
 /// Longest wait for a reading that a device of its own time is asked for: its sensor answers at once.
 const REQUESTED_WAIT: Duration = Duration::from_secs(5);
@@ -251,12 +253,11 @@ impl<D: Device> Listener<D> for HardwareMonitor {
         self.counters = counters;
         let seen = VisitSeen {
             source: self.monitor.as_ref().map(|monitor| monitor.source().to_owned()),
-            readings,
             counted,
-            foreign: latest.and_then(|reading| reading.foreign),
             spent,
             host_load: self.processors.as_ref().and_then(Processors::load_average),
             crowded,
+            ..VisitSeen::of(&readings, latest.and_then(|reading| reading.foreign))
         };
         let samples = std::mem::take(&mut bench.visit.samples);
         bench.record().watch.add(seen.clone(), &samples, screening);

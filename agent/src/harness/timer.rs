@@ -1,5 +1,7 @@
 //! Listener: how many warm-ups, samples and rounds, and why a visit ends.
 
+use fleetcal_model::policy::VISIT_SAMPLES_MAX;
+
 use super::bench::Bench;
 use super::listener::{HookResult, Listener};
 use super::stop::{Criterion, Never, Progress, StopRule, criterion};
@@ -27,7 +29,7 @@ impl Timer {
     fn rule<D: Device>(bench: &Bench<'_, D>) -> StopRule {
         let policy = &bench.setting.task.policy;
         if bench.is_screening() {
-            let samples = policy.screening_samples.max(1);
+            let samples = policy.screening_samples.clamp(1, VISIT_SAMPLES_MAX);
             let visit_ns_max = policy.visit_ns_max / SCREENING_SHARE;
             return StopRule { samples_min: samples, samples_max: samples, visit_ns_max };
         }

@@ -142,7 +142,8 @@ mod tests {
     fn three_deaths_for_nothing_end_the_attempt_and_progress_counts_anew() {
         let mut strikes = Strikes::default();
         let opening = in_hand(Stage::Open, None);
-        let taken = [false, false, true, false, false].map(|progress| strikes.take(&opening, Manner::Other, "no device", progress));
+        let taken = [false, false, true, false, false]
+            .map(|progress| strikes.take(&opening, Manner::Other, "no device", progress));
         assert_eq!(taken[..4], [Consequence::GoOn, Consequence::GoOn, Consequence::GoOn, Consequence::GoOn]);
         assert_eq!(taken[4], Consequence::GiveUp);
         assert!(!strikes.one_by_one());

@@ -11,6 +11,7 @@ use super::script::{Script, ScriptedWorker};
 use super::*;
 
 mod faults;
+mod sizes;
 
 use crate::spool::{LIMIT_BYTES, Spool};
 use crate::testing::{device, in_time, labels, lease, next, template, visit};

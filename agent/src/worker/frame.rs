@@ -5,8 +5,9 @@ use std::io::{Read, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Longest frame, bytes. A task of ten thousand points takes two million; anything near this is garbage.
-pub const FRAME_BYTES_MAX: usize = 64 << 20;
+/// Longest frame, bytes. A task of ten thousand points takes two million, the longest visit about twenty; text that a
+/// library printed announces at least twice this.
+pub const FRAME_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes of the length.
 const HEADER_BYTES: usize = size_of::<u32>();
@@ -48,6 +49,26 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     let length = length.ok_or(FrameError::TooLarge { bytes: bytes as u64 })?;
     frame[..HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
     Ok(frame)
+}
+
+/// Bytes of a message within a frame.
+///
+/// # Errors
+/// [`FrameError::Message`].
+pub fn bytes_of<T: Serialize>(message: &T) -> Result<usize, FrameError> {
+    struct Counter(usize);
+    impl Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    serde_json::to_writer(&mut counter, message)?;
+    Ok(counter.0)
 }
 
 /// Writes a message as one frame.

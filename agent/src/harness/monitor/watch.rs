@@ -7,6 +7,7 @@ use fleetcal_model::statistics::median;
 use fleetcal_model::throttle::{ThrottleReasons, Throttling};
 use serde::{Deserialize, Serialize};
 
+use super::seen::{Extremes, KeptReading, VisitSeen};
 use crate::harness::record::{Checked, Verdict};
 use crate::telemetry::processors::Spent;
 use crate::telemetry::{ForeignProcess, Reading};
@@ -45,32 +46,14 @@ impl Counters {
     }
 }
 
-/// One visit as the monitor saw it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct VisitSeen {
-    /// Where readings come from; none where there is no sensor.
-    pub source: Option<String>,
-    /// Readings that overlap its timed part.
-    pub readings: Vec<Reading>,
-    /// What was counted meanwhile.
-    pub counted: Counters,
-    /// Who else was on the device when it ended; unknown where that cannot be seen.
-    pub foreign: Option<Vec<ForeignProcess>>,
-    /// How the processors spent their time.
-    pub spent: Option<Spent>,
-    /// Load average of the host.
-    pub host_load: Option<f64>,
-    /// Whether others took more of the host's processors than a visit to them bears.
-    pub crowded: bool,
-}
-
 /// What all visits of one row saw.
 #[derive(Debug, Clone, Default)]
 pub struct Watch {
     source: Option<String>,
-    readings: Vec<Reading>,
+    readings: Vec<KeptReading>,
+    readings_taken: u64,
+    most: Extremes,
     counted: Counters,
-    foreign_most: Option<u64>,
     foreign: BTreeSet<ForeignProcess>,
     throttling: Throttling,
     visits: u64,
@@ -104,12 +87,10 @@ impl Watch {
             ecc_uncorrected: counted(self.counted.ecc_uncorrected, seen.counted.ecc_uncorrected),
             rows_remapped: counted(self.counted.rows_remapped, seen.counted.rows_remapped),
         };
-        let foreign = seen.readings.iter().filter_map(|reading| reading.foreign.as_ref()).chain(&seen.foreign);
-        for processes in foreign {
-            self.foreign_most = self.foreign_most.max(Some(processes.len() as u64));
-            self.foreign.extend(processes.iter().cloned());
-        }
+        self.foreign.extend(seen.foreign.into_iter().flatten());
         self.readings.extend(seen.readings);
+        self.readings_taken = self.readings_taken.saturating_add(seen.readings_taken);
+        self.most = self.most.and(seen.most);
         self.host_load = seen.host_load.or(self.host_load);
         let Some(spent) = seen.spent else { return };
         self.spent = Some(self.spent.unwrap_or_default().and(spent));
@@ -159,26 +140,24 @@ impl Watch {
         if self.visits == 0 {
             return;
         }
-        let known = |value: fn(&Reading) -> Option<u64>| -> Option<u64> {
+        let known = |value: fn(&KeptReading) -> Option<u64>| -> Option<u64> {
             let values: Vec<f64> = self.readings.iter().filter_map(value).map(|value| value as f64).collect();
             median(&values).map(|value| value.round() as u64)
         };
-        let largest = |value: fn(&Reading) -> Option<i64>| self.readings.iter().filter_map(value).max();
         conditions.core_clock_khz = known(|reading| reading.core_clock_khz);
         conditions.memory_clock_khz = known(|reading| reading.memory_clock_khz);
         conditions.power_mw = known(|reading| reading.power_mw);
         conditions.fan_percent = known(|reading| reading.fan_percent);
-        conditions.temperature_mc = largest(|reading| reading.temperature_mc);
-        conditions.hot_spot_mc = largest(|reading| reading.hot_spot_mc);
-        conditions.memory_temperature_mc = largest(|reading| reading.memory_temperature_mc);
-        let reasons = self.readings.iter().filter_map(|reading| reading.throttle);
-        conditions.throttle_reasons = reasons.reduce(ThrottleReasons::union).map(ThrottleReasons::bits);
+        conditions.temperature_mc = self.most.temperature_mc;
+        conditions.hot_spot_mc = self.most.hot_spot_mc;
+        conditions.memory_temperature_mc = self.most.memory_temperature_mc;
+        conditions.throttle_reasons = self.most.throttle.map(ThrottleReasons::bits);
         conditions.ecc_corrected = self.counted.ecc_corrected;
         conditions.ecc_uncorrected = self.counted.ecc_uncorrected;
         conditions.rows_remapped = self.counted.rows_remapped;
-        conditions.foreign_processes = self.foreign_most;
+        conditions.foreign_processes = self.most.foreign;
         conditions.monitor_source = self.source.clone();
-        conditions.monitor_samples = self.readings.len() as u64;
+        conditions.monitor_samples = self.readings_taken;
         conditions.host_load = self.host_load;
         conditions.host_steal = self.spent.map(Spent::steal_share);
     }

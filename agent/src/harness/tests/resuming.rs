@@ -158,7 +158,7 @@ fn what_the_monitor_saw_before_the_interruption_still_counts() {
     first.interrupt_after = Some(16);
     kept.take(&first.measure(&two_points()).1);
     let somebody = ForeignProcess { pid: 7, name: Some("somebody".to_owned()) };
-    let seen = VisitSeen { foreign: Some(vec![somebody]), ..VisitSeen::default() };
+    let seen = VisitSeen::of(&[], Some(vec![somebody]));
     let measured = kept.resume.open.iter_mut().flat_map(|row| &mut row.visits).find(|visit| visit.round > 0);
     measured.expect("a round began").seen = Some(Box::new(seen));
     let mut second = FakeDevice::new();
@@ -226,5 +226,9 @@ fn results_are_looked_at_after_timed_launches_under_the_name_of_a_check() {
             _ => {}
         }
     }
-    assert_eq!(stages, [Some(Stage::Check); 3], "a check of billions of elements must not run under a launch's deadline");
+    assert_eq!(
+        stages,
+        [Some(Stage::Check); 3],
+        "a check of billions of elements must not run under a launch's deadline"
+    );
 }

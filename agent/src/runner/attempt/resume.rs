@@ -10,13 +10,18 @@ use fleetcal_proto::convert::Lease;
 
 use super::super::strikes::Strikes;
 use super::{Attempt, OpenRow};
+use crate::harness::monitor::READINGS_KEPT;
 use crate::spool::SpoolError;
 use crate::spool::journal::{Durability, Entry, LeftRow, Leftover};
+use crate::worker::frame::{FRAME_BYTES_MAX, bytes_of};
 use crate::worker::message::Visit;
 use crate::worker::resume::{KnownRow, KnownVisit, Resume};
 
 /// Keeps the restarts of one attempt apart from those of the next: more workers than this hardly die in one.
 const DEATHS_MAX: u64 = 1 << 12;
+
+/// Room for open rows in the request for a fresh worker, bytes; the rest of the frame is the task's and its closed rows'.
+const ROWS_BYTES_MAX: usize = FRAME_BYTES_MAX / 2;
 
 impl Attempt {
     /// Goes on from what an earlier attempt measured: its visits become this attempt's, which hands in all of them.
@@ -62,22 +67,48 @@ impl Attempt {
         Ok(taken)
     }
 
-    /// What a fresh worker has to know.
-    pub(in crate::runner) fn resume(&self, strikes: &Strikes) -> Resume {
-        let known = |(index, row): (&u64, &OpenRow)| KnownRow {
-            row: *index,
-            template: Box::new(row.template.clone()),
-            visits: row.visits.iter().map(|visit| known_visit(&row.template, visit)).collect(),
-        };
-        Resume {
+    /// What a fresh worker has to know. Rows that have no room in its request are begun anew.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub(in crate::runner) async fn resume(&mut self, strikes: &Strikes) -> Result<Resume, Arc<SpoolError>> {
+        self.resume_within(ROWS_BYTES_MAX, strikes).await
+    }
+
+    /// [`Attempt::resume`] with so much room for rows, bytes.
+    pub(in crate::runner) async fn resume_within(
+        &mut self,
+        mut room_bytes: usize,
+        strikes: &Strikes,
+    ) -> Result<Resume, Arc<SpoolError>> {
+        let (mut open, mut left_out) = (Vec::new(), Vec::new());
+        for (&index, row) in &self.open {
+            let known = known_row(index, row);
+            match bytes_of(&known).ok().and_then(|bytes| room_bytes.checked_sub(bytes)) {
+                Some(left_bytes) => {
+                    room_bytes = left_bytes;
+                    open.push(known);
+                }
+                None => left_out.push(index),
+            }
+        }
+        let rows = left_out.len();
+        for index in left_out {
+            self.forget_row(index).await?;
+        }
+        if rows > 0 {
+            let rows = if rows == 1 { "1 row is".to_owned() } else { format!("{rows} rows are") };
+            self.tell(Some(format!("{rows} too large to be told to a fresh worker, and begun anew")));
+        }
+        Ok(Resume {
             restarts: self.earlier_attempts.saturating_mul(DEATHS_MAX).saturating_add(strikes.deaths()),
             rows_opened: self.rows_opened,
-            open: self.open.iter().map(known).collect(),
+            open,
             closed: self.closed.clone(),
             checkpoint: self.decided.clone(),
             set_aside: strikes.set_aside(),
             one_by_one: strikes.one_by_one(),
-        }
+        })
     }
 
     /// Grows with everything that a worker finishes.
@@ -94,6 +125,14 @@ fn under_lease(mut template: Row, lease: &Lease) -> Option<Row> {
     identity.row_id = row_id(&lease.task_id, lease.attempt, &template.device.device_uuid, &point, &solution);
     (identity.attempt, identity.lease_epoch) = (lease.attempt, lease.epoch);
     Some(template)
+}
+
+fn known_row(index: u64, row: &OpenRow) -> KnownRow {
+    let mut visits: Vec<KnownVisit> = row.visits.iter().map(|visit| known_visit(&row.template, visit)).collect();
+    // A row of many visits needs few readings of each.
+    let kept = (READINGS_KEPT / visits.len().max(1)).max(1);
+    visits.iter_mut().filter_map(|visit| visit.seen.as_mut()).for_each(|seen| seen.thin(kept));
+    KnownRow { row: index, template: Box::new(row.template.clone()), visits }
 }
 
 fn known_visit(template: &Row, visit: &Visit) -> KnownVisit {

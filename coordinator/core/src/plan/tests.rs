@@ -84,6 +84,14 @@ const CASES: &[(&str, &[&str])] = &[
         &["4:15: measure.samples_max: `3` cannot be used: samples_max must be at least samples_min, which is 9"],
     ),
     (
+        "name = \"a\"\n[measure]\nsamples_min = 200000\nsamples_max = 100001\nscreening_samples = 100001\n$SWEEP",
+        &[
+            "3:15: measure.samples_min: `200000` cannot be used: it must be from 1 to 100000",
+            "4:15: measure.samples_max: `100001` cannot be used: it must be from 1 to 100000",
+            "5:21: measure.screening_samples: `100001` cannot be used: it must be from 1 to 100000",
+        ],
+    ),
+    (
         "name = \"a\"\n[measure]\nrounds = 5\nrounds_max = 4\ninterval_target = \"100%\"\nstop = \"intervall\"\n$SWEEP",
         &[
             "4:14: measure.rounds_max: `4` cannot be used: rounds_max must be at least rounds, which is 5",

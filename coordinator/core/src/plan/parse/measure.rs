@@ -1,7 +1,7 @@
 //! The `[measure]` section: how points are measured.
 
 use fleetcal_model::policy::{
-    Batching, BoundsCheck, Caches, DataPattern, Load, MeasuringPolicy, SolutionChoice, StopCriterion,
+    Batching, BoundsCheck, Caches, DataPattern, Load, MeasuringPolicy, SolutionChoice, StopCriterion, VISIT_SAMPLES_MAX,
 };
 
 use super::COUNT_MAX;
@@ -56,9 +56,9 @@ fn effort(section: &Section<'_>, default: MeasuringPolicy, errors: &mut Errors<'
         // A plan that only asks for more rounds than the default's most has asked for enough.
         rounds_max: count("rounds_max", COUNT_MAX, default.rounds_max.max(rounds)),
         warmups: count("warmups", COUNT_MAX, default.warmups),
-        samples_min: count("samples_min", COUNT_MAX, default.samples_min),
-        samples_max: count("samples_max", COUNT_MAX, default.samples_max),
-        screening_samples: count("screening_samples", COUNT_MAX, default.screening_samples),
+        samples_min: count("samples_min", VISIT_SAMPLES_MAX, default.samples_min),
+        samples_max: count("samples_max", VISIT_SAMPLES_MAX, default.samples_max),
+        screening_samples: count("screening_samples", VISIT_SAMPLES_MAX, default.screening_samples),
         finalists: count("finalists", FINALISTS_MAX, default.finalists),
         ..default
     };
