@@ -236,8 +236,9 @@ impl<D: Device> Listener<D> for HardwareMonitor {
             return Ok(());
         }
         let spent = self.spent();
-        if !self.own_time {
-            // Who is there and what was counted is slow to read, and readings within the visit may lack it.
+        if !self.own_time && !bench.is_screening() {
+            // Who is there and what was counted is slow to read, some milliseconds, and readings within the visit may lack
+            // it. Screening has many short visits, and what they see decides over no row that feeds a fit.
             self.wait_for(bench, READING_WAIT, Monitor::request_and_wait)?;
         }
         let readings = self.mark_all(bench);

@@ -85,7 +85,7 @@ impl Timer {
         self.opened
     }
 
-    /// Times a series; samples may be fewer than were asked for, see above. `lead` makes the kernel that keeps the device busy while the host queues, for a number of intervals
+    /// Times a series; dropped intervals are taken again. `lead` makes the kernel that keeps the device busy while the host queues, for a number of intervals
     /// and a factor by which it has to last longer than usual.
     ///
     /// # Errors
@@ -98,9 +98,9 @@ impl Timer {
     ) -> Result<Vec<RawSample>, DeviceError> {
         let body = body(stream, series)?;
         let mut samples = Vec::new();
-        let mut left = usize::try_from(series.count).unwrap_or(usize::MAX);
-        while left > 0 {
-            let pairs = &self.pairs[..left.min(BATCH)];
+        let count = usize::try_from(series.count).unwrap_or(usize::MAX);
+        while samples.len() < count {
+            let pairs = &self.pairs[..(count - samples.len()).min(BATCH)];
             let scale = self.lead_scale.get();
             let lead = lead(pairs.len() as u64, scale)?;
             let queue = || {
@@ -113,7 +113,6 @@ impl Timer {
             self.note(behind);
             if behind * 2 < pairs.len() {
                 self.read(pairs, &was_ahead, &mut samples)?;
-                left -= pairs.len();
             } else if scale < LEAD_SCALE_MAX {
                 self.lead_scale.set(scale * 2);
             } else {
