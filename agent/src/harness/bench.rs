@@ -109,7 +109,7 @@ impl<'a, D: Device> Bench<'a, D> {
         Ok(self.sink.event(event)?)
     }
 
-    /// Says what comes next, before it starts. Not said again within [`SAY_AGAIN_NS`] where nothing but the time has
+    /// Says what comes next, before it starts. Not said again within a second where nothing but the time has
     /// changed: a pipe is quick, but not free.
     ///
     /// # Errors
