@@ -6,8 +6,8 @@
 //! `post_*` hooks in reverse; nothing is called while a timed interval runs. What is measured, validated and published
 //! is one [`record::Record`] a (point, solution), so that a result can never be seen before its verdict.
 //!
-//! The procedure of a task: measure the instrument; drop points that cannot be measured; compile every solution;
-//! screen solutions in round 0 where a point has several; then visit the best few of every point in rounds of their
+//! The procedure of a task: drop points that cannot be measured; compile every solution; wait until the device is quiet,
+//! if it was not meanwhile; measure the instrument; screen solutions in round 0 where a point has several; then visit the best few of every point in rounds of their
 //! own, with fresh buffers and a new order each.
 
 use std::sync::atomic::AtomicBool;
@@ -164,7 +164,7 @@ fn measure_family<D: Device>(
 ) -> Result<(), HarnessError> {
     let mut bench = Bench::new(device, family, setting, sink);
     let monitor = monitor::HardwareMonitor::start(&mut bench)?;
-    set_up::set_up(&mut bench)?;
+    set_up::set_up(&mut bench, &monitor)?;
     let policy = &setting.task.policy;
     // The reporter comes first: its post hooks run last, when every other listener has had its say.
     let mut listeners = Listeners::new(vec![

@@ -66,10 +66,10 @@ pub(super) struct HardwareMonitor {
 }
 
 impl HardwareMonitor {
-    /// Starts the monitor of the bench's device, and waits until the device is quiet.
+    /// Starts the monitor of the bench's device.
     ///
     /// # Errors
-    /// [`HarnessError::Busy`] where others use the device, [`HarnessError::Interrupted`], and [`HarnessError::Sink`].
+    /// [`HarnessError::Sink`].
     pub(super) fn start<D: Device>(bench: &mut Bench<'_, D>) -> Result<Self, HarnessError> {
         if !bench.setting.task.policy.monitor {
             return Ok(Self::default());
@@ -92,16 +92,14 @@ impl HardwareMonitor {
             }
         };
         let root = std::path::Path::new("/");
-        let mut this = Self {
+        Ok(Self {
             on: true,
             monitor,
             own_time,
             // A simulated device is not slowed down by this host's load.
             processors: on_host.or_else(|| (!own_time).then(|| Processors::all(root))),
             ..Self::default()
-        };
-        this.wait_until_quiet(bench)?;
-        Ok(this)
+        })
     }
 
     /// The last whole reading, where it ended no earlier than the last first batch of a visit began. An older one says

@@ -9,7 +9,7 @@ use super::arena::{Guards, allocated_bytes, slot_bytes};
 use super::bench::{Bench, SCREENING_ROUND};
 use super::bounds::check_at_pages;
 use super::flush::Flush;
-use super::monitor::Watch;
+use super::monitor::{HardwareMonitor, Watch};
 use super::record::{PointWork, Publication, Record, Verdict};
 use super::resume::settled_before;
 use super::solutions::{Choice, SolutionIterator};
@@ -21,18 +21,23 @@ use crate::worker::resume::{Stage, Subject};
 /// What compiling and loading one solution may take, nanoseconds.
 const PREPARE_NS: u64 = 500_000_000;
 
-/// Measures the instrument, drops points that cannot be measured, prepares every solution of the others, publishes
-/// the rows of those that do not compile, and, where the plan wants that, runs all next to unmapped pages.
+/// Drops points that cannot be measured, prepares every solution of the others, waits until the device is quiet, measures
+/// the instrument, publishes the rows of solutions that do not compile, and, where the plan wants that, runs all next to
+/// unmapped pages. Nothing runs on the device before it is quiet.
 ///
 /// # Errors
-/// A lost device, or a sink that is gone.
-pub(super) fn set_up<D: Device>(bench: &mut Bench<'_, D>) -> Result<(), HarnessError> {
-    let instrument = bench.device.instrument()?;
+/// [`HarnessError::Busy`] where others use the device, a lost device, a sink that is gone, or somebody stopped the task.
+pub(super) fn set_up<D: Device>(bench: &mut Bench<'_, D>, monitor: &HardwareMonitor) -> Result<(), HarnessError> {
     let mut points = checked_points(bench)?;
     let free_bytes = bench.device.memory_available_bytes()?;
     drop_too_large(bench, &mut points, free_bytes)?;
     bench.points = points;
-    prepare(bench, &instrument)?;
+    let tried = prepare(bench)?;
+    monitor.wait_until_quiet(bench)?;
+    let instrument = bench.device.instrument()?;
+    for candidate in tried {
+        add_record(bench, &instrument, candidate);
+    }
     let has_choice = (0..bench.points.len()).any(|point| bench.wanted_of(point).len() > 1);
     bench.first_round = if has_choice { SCREENING_ROUND } else { SCREENING_ROUND + 1 };
     bench.next_round = bench.first_round;
@@ -150,13 +155,22 @@ fn compile<D: Device>(
     Ok(answers)
 }
 
-/// Prepares every solution that is not settled, and makes the records of all.
-fn prepare<D: Device>(bench: &mut Bench<'_, D>, instrument: &Instrument) -> Result<(), HarnessError> {
+/// A solution of a point, prepared if it could be, with what is known of it before its first visit.
+struct Tried<Program> {
+    candidate: Candidate,
+    prepared: Option<Prepared<Program>>,
+    verdict: Verdict,
+    publication: Publication,
+}
+
+/// Prepares every solution that is not settled.
+fn prepare<D: Device>(bench: &mut Bench<'_, D>) -> Result<Vec<Tried<D::Program>>, HarnessError> {
     let candidates = candidates(bench);
     let open = candidates.iter().filter(|candidate| candidate.settled.is_none());
     let work: Vec<(Point, Solution)> =
         open.map(|candidate| (bench.points[candidate.point].point.clone(), candidate.solution.clone())).collect();
     let mut answers = compile(bench, &work)?.into_iter();
+    let mut tried = Vec::with_capacity(candidates.len());
     for mut candidate in candidates {
         let (prepared, verdict, publication) = match candidate.settled.take() {
             Some((verdict, publication)) => (None, verdict, publication),
@@ -166,22 +180,18 @@ fn prepare<D: Device>(bench: &mut Bench<'_, D>, instrument: &Instrument) -> Resu
                 Err(error) => (None, Verdict::Invalid(error.to_string()), Publication::Unsaid),
             },
         };
-        add_record(bench, instrument, candidate, (prepared, verdict, publication));
+        tried.push(Tried { candidate, prepared, verdict, publication });
     }
-    Ok(())
+    Ok(tried)
 }
 
 fn unanswered(solution: &Solution) -> DeviceError {
     DeviceError::Launch { what: format!("preparing {solution}"), reason: "no answer".to_owned() }
 }
 
-/// Notes one (point, solution), with what is known of it before its first visit.
-fn add_record<D: Device>(
-    bench: &mut Bench<'_, D>,
-    instrument: &Instrument,
-    Candidate { point, solution, counts, settled: _ }: Candidate,
-    (prepared, verdict, publication): (Option<Prepared<D::Program>>, Verdict, Publication),
-) {
+/// Makes the record of one (point, solution).
+fn add_record<D: Device>(bench: &mut Bench<'_, D>, instrument: &Instrument, tried: Tried<D::Program>) {
+    let Tried { candidate: Candidate { point, solution, counts, settled: _ }, prepared, verdict, publication } = tried;
     let source = RowSource {
         setting: bench.setting,
         facts: bench.device.facts(),

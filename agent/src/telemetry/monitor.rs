@@ -133,6 +133,11 @@ impl Monitor {
         Window::of(&self.shared.lock().kept, start, end)
     }
 
+    /// All readings that are kept, in the order in which they were taken.
+    pub fn readings(&self) -> Vec<TimedReading> {
+        self.shared.lock().kept.iter().cloned().collect()
+    }
+
     /// The last whole reading that ended, if any did. It may be old: a sensor that hangs or is gone leaves it behind.
     pub fn latest(&self) -> Option<TimedReading> {
         self.shared.lock().last_whole.clone()

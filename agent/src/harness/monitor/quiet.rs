@@ -1,4 +1,7 @@
 //! Before a task: waits until nobody else is on the device, and its clock and temperature no longer move.
+//!
+//! Programs are compiled meanwhile, which is the host's work: a device that was seen to be settled then is not waited for
+//! once more. What follows of its clock is this task's doing.
 
 use std::collections::VecDeque;
 use std::thread;
@@ -8,7 +11,7 @@ use super::{HardwareMonitor, REQUESTED_WAIT};
 use crate::device::Device;
 use crate::harness::HarnessError;
 use crate::harness::bench::Bench;
-use crate::telemetry::Reading;
+use crate::telemetry::{Reading, TimedReading};
 use crate::worker::message::Event;
 
 /// Time between two looks.
@@ -46,15 +49,25 @@ pub(super) struct Quiet {
     /// Whether its clock says anything: that of an idle host processor goes up and down as it pleases.
     pub(super) heeds_clock: bool,
     looks: VecDeque<Reading>,
+    /// Whether clock and temperature have stood still over enough looks, once.
+    stood_still: bool,
 }
 
 impl Quiet {
+    /// Takes looks of a time that is over: of `readings`, which are in order, as many as are [`LOOK_EVERY`] apart.
+    pub(super) fn look_back(&mut self, readings: Vec<TimedReading>) {
+        let mut next = None;
+        for timed in readings {
+            if next.is_none_or(|next| timed.ended >= next) {
+                next = timed.ended.checked_add(LOOK_EVERY);
+                self.take(timed.reading);
+            }
+        }
+    }
+
     /// After one more look, `waited` since the first, of at most `at_most`.
     pub(super) fn look(&mut self, reading: Reading, waited: Duration, at_most: Duration) -> Next {
-        self.looks.push_back(reading);
-        if self.looks.len() > LOOKS {
-            self.looks.pop_front();
-        }
+        self.take(reading);
         let moving = self.moving();
         if moving.is_none() {
             return Next::Begin;
@@ -78,15 +91,30 @@ impl Quiet {
         }
     }
 
+    fn take(&mut self, reading: Reading) {
+        self.looks.push_back(reading);
+        if self.looks.len() > LOOKS {
+            self.looks.pop_front();
+        }
+        self.stood_still |= self.in_use().is_none() && self.unsettled().is_none();
+    }
+
     /// What is not quiet yet, if anything.
     fn moving(&self) -> Option<Moving> {
+        self.in_use().or_else(|| if self.stood_still { None } else { self.unsettled() })
+    }
+
+    /// Who is on the device by the last look, if anybody.
+    fn in_use(&self) -> Option<Moving> {
         let last = self.looks.back()?;
         if last.foreign.as_ref().is_some_and(|processes| !processes.is_empty()) {
             return Some(Moving::Processes);
         }
-        if last.busy_percent.is_some_and(|percent| percent > BUSY_PERCENT_MAX) {
-            return Some(Moving::Load);
-        }
+        last.busy_percent.is_some_and(|percent| percent > BUSY_PERCENT_MAX).then_some(Moving::Load)
+    }
+
+    /// What moved over the last looks, if anything.
+    fn unsettled(&self) -> Option<Moving> {
         let range = |value: fn(&Reading) -> Option<i64>| {
             let values = || self.looks.iter().filter_map(value);
             values().max().zip(values().min()).map(|(most, least)| (most, most.saturating_sub(least)))
@@ -131,12 +159,12 @@ impl Moving {
 }
 
 impl HardwareMonitor {
-    /// Waits for the device, as long as the policy allows. Without a sensor there is nothing to wait for; a device of its
-    /// own time is looked at once.
+    /// Waits for the device, as long as the policy allows, unless it was seen to be quiet since the monitor was started.
+    /// Without a sensor there is nothing to wait for; a device of its own time is looked at once.
     ///
     /// # Errors
     /// [`HarnessError::Busy`], [`HarnessError::Interrupted`], [`HarnessError::Sink`].
-    pub(super) fn wait_until_quiet<D: Device>(&mut self, bench: &mut Bench<'_, D>) -> Result<(), HarnessError> {
+    pub(in crate::harness) fn wait_until_quiet<D: Device>(&self, bench: &mut Bench<'_, D>) -> Result<(), HarnessError> {
         let Some(monitor) = &self.monitor else { return Ok(()) };
         let at_most = match self.own_time {
             true => Duration::ZERO,
@@ -144,6 +172,9 @@ impl HardwareMonitor {
         };
         let mut quiet = Quiet { heeds_clock: bench.device.processors().is_none(), ..Quiet::default() };
         let began = Instant::now();
+        if !self.own_time && !at_most.is_zero() {
+            quiet.look_back(monitor.readings());
+        }
         loop {
             if bench.interrupted() {
                 return Err(HarnessError::Interrupted);
@@ -224,6 +255,31 @@ mod tests {
         assert_eq!(said, [Next::Wait, Next::Busy { processes: 1, who: "train (process 77)".to_owned() }]);
         let free = reading(1_980_000, 40_000);
         assert_eq!(looks(&[busy, free.clone(), free.clone(), free.clone(), free]).last(), Some(&Next::Begin));
+    }
+
+    #[test]
+    fn a_device_that_was_still_while_programs_were_compiled_is_not_waited_for_again() {
+        let began = Instant::now();
+        let every_20_ms = |readings: &[Reading]| -> Vec<TimedReading> {
+            let timed = (0..).zip(readings).map(|(number, reading)| {
+                let at = began + number * Duration::from_millis(20);
+                TimedReading { began: at, ended: at, reading: reading.clone() }
+            });
+            timed.collect()
+        };
+        let look = |earlier: &[Reading], now: Reading| {
+            let mut quiet = Quiet { heeds_clock: true, ..Quiet::default() };
+            quiet.look_back(every_20_ms(earlier));
+            quiet.look(now, Duration::ZERO, BOUND)
+        };
+        let (still, idle) = (reading(1_980_000, 40_000), reading(345_000, 40_000));
+        // Sixteen readings span 300 ms: four looks that are 100 ms apart.
+        let settled = vec![still.clone(); 16];
+        assert_eq!(look(&settled, idle.clone()), Next::Begin, "it fell idle since, which is no aftermath of others");
+        assert_eq!(look(&settled[..15], idle.clone()), Next::Wait, "three looks and one that is another clock");
+        assert_eq!(look(&settled[..15], still.clone()), Next::Begin, "three looks and one");
+        let load = Reading { busy_percent: Some(97), ..still };
+        assert_eq!(look(&settled, load), Next::Wait, "somebody has come");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::device::{Device, DeviceError, RawSample};
 use crate::harness::arena::{Guards, Placement};
 use crate::harness::bench::Bench;
 use crate::harness::listener::{HookResult, Listener, Listeners};
+use crate::harness::monitor::HardwareMonitor;
 use crate::harness::{Setting, rounds, set_up};
 use crate::worker::resume::Resume;
 
@@ -112,7 +113,7 @@ fn run_to_its_end(members: Vec<Recorder>) -> (HookResult, Vec<String>, FakeDevic
     let setting = Setting { task: &task, labels: &labels, resume: &resume, interrupt: &interrupt, clock: &clock };
     let mut events = Vec::new();
     let mut bench = Bench::new(&mut device, &Copies, setting, &mut events);
-    set_up::set_up(&mut bench).expect("a good device");
+    set_up::set_up(&mut bench, &HardwareMonitor::default()).expect("a good device");
     bench.arena.renew(bench.device, &[256, 256], Placement::default(), Guards::None).expect("memory enough");
     let boxed = |member| -> Box<dyn Listener<FakeDevice>> { Box::new(member) };
     let mut listeners = Listeners::new(members.into_iter().map(boxed).collect());
