@@ -205,6 +205,14 @@ pub trait Device {
     /// [`DeviceError::Launch`] or [`DeviceError::Lost`].
     fn gather(&mut self, array: &Array<'_, Self::Buffer>, stride: u64) -> Result<Vec<f64>, DeviceError>;
 
+    /// [`Device::gather`] of several arrays, each with its stride; may wait for the device only once.
+    ///
+    /// # Errors
+    /// [`DeviceError::Launch`] or [`DeviceError::Lost`].
+    fn gather_all(&mut self, looks: &[(Array<'_, Self::Buffer>, u64)]) -> Result<Vec<Vec<f64>>, DeviceError> {
+        looks.iter().map(|(array, stride)| self.gather(array, *stride)).collect()
+    }
+
     /// Runs a solution once, untimed, and waits for it.
     ///
     /// # Errors

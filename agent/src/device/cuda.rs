@@ -15,6 +15,7 @@ use fleetcal_model::id::DeviceId;
 use fleetcal_model::point::{Point, Solution};
 use fleetcal_model::row::Origin;
 
+use self::gather::Gathered;
 use self::launch::Ready;
 use self::nvrtc::Nvrtc;
 use self::program::Programs;
@@ -26,6 +27,7 @@ use crate::telemetry::nvml::NvmlSensor;
 
 mod driver;
 mod facts;
+mod gather;
 mod guarded;
 mod launch;
 mod memory;
@@ -37,8 +39,6 @@ mod timing;
 
 pub use memory::CudaBuffer;
 
-/// Values read back at a time: 8 MiB on the device.
-const GATHER_VALUES: u64 = 1 << 20;
 /// Cycles for which a lead kernel holds the device, whatever follows: about 10 µs.
 const LEAD_CYCLES: u64 = 20_000;
 /// Cycles more for each interval queued behind it: about 10 µs, twice what the host takes to queue one.
@@ -71,7 +71,7 @@ pub struct CudaDevice {
     support: SupportKernels,
     programs: Programs,
     flush: Option<CudaBuffer>,
-    gathered: Option<CudaBuffer>,
+    gathered: Option<Gathered>,
     /// One period of the pattern that was filled last.
     period: Option<CudaBuffer>,
     stream: Arc<CudaStream>,
@@ -271,28 +271,12 @@ impl Device for CudaDevice {
     }
 
     fn gather(&mut self, array: &Array<'_, CudaBuffer>, stride: u64) -> Result<Vec<f64>, DeviceError> {
-        let stride = stride.max(1);
-        let from = memory::address_of(array)?;
-        let total = array.spec.logical_elements().div_ceil(stride);
-        let to = Self::scratch(&self.context, &mut self.gathered, GATHER_VALUES * 8)?;
-        let mut values = Vec::new();
-        let mut done = 0;
-        while done < total {
-            let count = GATHER_VALUES.min(total - done);
-            let launch = support::gather(&self.facts, &array.spec, done * stride, count, stride);
-            let launch = launch.ok_or_else(|| no_support("reading", array))?;
-            // Queued only: reading waits for both.
-            let ready = Ready::new(self.support.function(&launch.entry)?, &launch, &[to, from])?;
-            self.context.bind_to_thread().map_err(|error| driver::fault(&launch.entry, error))?;
-            ready.enqueue(&self.stream).map_err(|error| driver::fault(&launch.entry, error))?;
-            let mut part = vec![0.0; usize::try_from(count).unwrap_or(0)];
-            if let Some(buffer) = &self.gathered {
-                memory::read(buffer, &mut part, &self.stream)?;
-            }
-            values.append(&mut part);
-            done += count;
-        }
-        Ok(values)
+        Ok(self.gather_looks(&[(array, stride)])?.pop().unwrap_or_default())
+    }
+
+    fn gather_all(&mut self, looks: &[(Array<'_, CudaBuffer>, u64)]) -> Result<Vec<Vec<f64>>, DeviceError> {
+        let looks: Vec<_> = looks.iter().map(|(array, stride)| (array, *stride)).collect();
+        self.gather_looks(&looks)
     }
 
     fn run(&mut self, prepared: &Prepared<CudaProgram>, arrays: &[Array<'_, CudaBuffer>]) -> Result<(), DeviceError> {

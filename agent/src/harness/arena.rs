@@ -239,15 +239,18 @@ impl<Buffer> Arena<Buffer> {
         self.guards == Guards::Zones
     }
 
-    /// What a guard zone holds: its elements, gaps between them left out.
+    /// What these zones hold, element by element.
     ///
     /// # Errors
     /// What the device says.
-    pub fn look<D: Device<Buffer = Buffer>>(&self, device: &mut D, zone: &Zone) -> Result<Vec<f64>, DeviceError> {
-        match self.slots.get(zone.array) {
-            Some(slot) => device.gather(&zone.view(&slot.buffer, self.offset_bytes), 1),
-            None => Ok(Vec::new()),
-        }
+    pub fn look<D: Device<Buffer = Buffer>>(
+        &self,
+        device: &mut D,
+        zones: &[Zone],
+    ) -> Result<Vec<Vec<f64>>, DeviceError> {
+        let slots = zones.iter().filter_map(|zone| Some((zone, self.slots.get(zone.array)?)));
+        let views: Vec<_> = slots.map(|(zone, slot)| (zone.view(&slot.buffer, self.offset_bytes), 1)).collect();
+        device.gather_all(&views)
     }
 
     /// Trusts nothing of what the slots hold: somebody wrote where it should not.

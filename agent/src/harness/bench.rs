@@ -8,6 +8,7 @@ use fleetcal_model::row::Sample;
 
 use super::arena::Arena;
 use super::budget::Limits;
+use super::look::Look;
 use super::record::{PointWork, Record, Verdict, VisitState};
 use super::{HarnessError, Setting, Sink};
 use crate::device::{Array, Device, DeviceError, RawSample, Series, nan_bits};
@@ -250,15 +251,20 @@ impl<'a, D: Device> Bench<'a, D> {
         Ok(samples)
     }
 
-    /// Reads logical elements of an array of the point in hand: `first`, `first + stride`, … below `first + elements`.
-    /// Where the array has rows, `first` begins one.
+    /// Reads logical elements of arrays of the point in hand: of each look its array, the first, how many from there on,
+    /// and the distance from one to the next. Where an array has rows, the first begins one.
     ///
     /// # Errors
     /// What the device says.
-    pub fn gather(&mut self, array: usize, first: u64, elements: u64, stride: u64) -> Result<Vec<f64>, HarnessError> {
-        let mut arrays = self.arena.arrays(&self.points[self.position.point].buffers);
-        let view = part(arrays.swap_remove(array), first, elements);
-        Ok(self.device.gather(&view, stride)?)
+    pub fn gather(&mut self, looks: impl Iterator<Item = (usize, Look)>) -> Result<Vec<Vec<f64>>, HarnessError> {
+        let arrays = self.arena.arrays(&self.points[self.position.point].buffers);
+        let views = looks.map(|(array, Look { first, elements, stride })| {
+            let Array { buffer, offset_bytes, spec } = &arrays[array];
+            let whole = Array { buffer: *buffer, offset_bytes: *offset_bytes, spec: spec.clone() };
+            (part(whole, first, elements), stride)
+        });
+        let views: Vec<_> = views.collect();
+        Ok(self.device.gather_all(&views)?)
     }
 
     /// Fills the inputs of the point in hand where their data is not there already, for all points at once that want

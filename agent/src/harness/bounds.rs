@@ -15,7 +15,7 @@ use super::bench::{Bench, Position};
 use super::listener::{HookResult, Listener};
 use super::record::{Publication, Verdict};
 use super::validator::ReferenceValidator;
-use super::zones;
+use super::zones::{self, Zone};
 use crate::device::{Device, DeviceError, PageGuard};
 use crate::worker::resume::Stage;
 
@@ -70,8 +70,9 @@ fn distrust_failed<D: Device>(bench: &mut Bench<'_, D>) -> HookResult {
 /// The first element of a zone that does not hold its sentinel, in words.
 fn broken_zone<D: Device>(bench: &mut Bench<'_, D>) -> Result<Option<String>, HarnessError> {
     let buffers = &bench.points[bench.position.point].buffers;
-    for zone in buffers.iter().enumerate().flat_map(|(array, spec)| zones::around(array, spec)) {
-        let (sentinel, found) = (zone.sentinel(), bench.arena.look(bench.device, &zone)?);
+    let zones: Vec<Zone> = buffers.iter().enumerate().flat_map(|(array, spec)| zones::around(array, spec)).collect();
+    for (zone, found) in zones.iter().zip(bench.arena.look(bench.device, &zones)?) {
+        let sentinel = zone.sentinel();
         if let Some((index, value)) = (0..).zip(found).find(|(_, value)| !sentinel.is(*value)) {
             let (name, element) = (buffers[zone.array].name, zone.element(index));
             return Ok(Some(format!("{name}[{element}], {}, is {value}, not {}", zone.place(), sentinel.value)));

@@ -4,7 +4,7 @@ use fleetcal_kernels::BufferSpec;
 use fleetcal_kernels::data::next_prime;
 
 /// Elements looked at in one go: bounds the host memory of a check.
-const CHUNK_ELEMENTS: u64 = 1 << 20;
+pub(super) const CHUNK_ELEMENTS: u64 = 1 << 20;
 
 /// Last elements of each output that are looked at one by one, however far the stride: what reads beyond its inputs
 /// goes wrong there.
@@ -12,13 +12,13 @@ const LAST_ELEMENTS: u64 = 1024;
 
 /// A stretch of logical elements that a check looks at, every `stride`-th of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
+pub struct Look {
     /// The first.
-    pub(super) first: u64,
+    pub first: u64,
     /// Elements from the first to the end of the stretch.
-    pub(super) elements: u64,
+    pub elements: u64,
     /// Distance from one that is looked at to the next.
-    pub(super) stride: u64,
+    pub stride: u64,
 }
 
 impl Look {
@@ -26,6 +26,11 @@ impl Look {
     pub(super) fn spread(spec: &BufferSpec, wanted: i64) -> Self {
         let elements = spec.logical_elements();
         Self { first: 0, elements, stride: stride(elements, wanted) }
+    }
+
+    /// How many elements it looks at.
+    pub(super) fn values(self) -> u64 {
+        self.elements.div_ceil(self.stride)
     }
 
     /// Each of at least so many neighbours, from the row that element `first` is in.

@@ -2,10 +2,9 @@
 
 use fleetcal_kernels::{BufferRole, BufferSpec, Expected};
 
-use super::HarnessError;
 use super::bench::Bench;
 use super::listener::{HookResult, Listener};
-use super::look::Look;
+use super::look::{CHUNK_ELEMENTS, Look};
 use super::order::RoundRandom;
 use super::record::{Checked, Verdict, Worst};
 use crate::device::Device;
@@ -38,6 +37,29 @@ enum Depth {
     InPassing,
     /// Some, and those that were poisoned before the timed launches.
     Window,
+}
+
+/// A part of a look at an output.
+struct Part<'a> {
+    array: usize,
+    spec: &'a BufferSpec,
+    look: Look,
+    part: Look,
+}
+
+/// Cuts parts into runs that are read in one go: each of as many as one part may have alone.
+fn read_together<'a, 'b>(parts: &'b [Part<'a>]) -> Vec<&'b [Part<'a>]> {
+    let mut runs = Vec::new();
+    let (mut start, mut values) = (0, 0);
+    for (index, Part { part, .. }) in parts.iter().enumerate() {
+        if index > start && values + part.values() > CHUNK_ELEMENTS {
+            runs.push(&parts[start..index]);
+            (start, values) = (index, 0);
+        }
+        values += part.values();
+    }
+    runs.extend((start < parts.len()).then(|| &parts[start..]));
+    runs
 }
 
 /// Judges every solution once in full before it is timed, and every visit's warm-up and last timed launch in passing:
@@ -80,16 +102,25 @@ impl ReferenceValidator {
         }
     }
 
-    /// Compares every output of the point in hand, and joins what it finds to the verdict of the record in hand.
+    /// Compares every output of the point in hand, and joins what it finds to the verdict of the record in hand. Stops
+    /// after the first parts read together among which one is wrong.
     fn judge<D: Device>(&mut self, bench: &mut Bench<'_, D>, depth: Depth, when: &str) -> HookResult {
         let before = bench.record().verdict.clone();
+        let outputs = outputs(bench);
+        let mut parts = Vec::new();
+        for (array, spec) in &outputs {
+            for look in self.looks(bench, spec, depth) {
+                parts.extend(look.parts(spec).map(|part| Part { array: *array, spec, look, part }));
+            }
+        }
         let mut seen = Checked::default();
-        for (array, spec) in outputs(bench) {
-            for look in self.looks(bench, &spec, depth) {
-                let (found, wrong) = self.compare_array(bench, array, &spec, look)?;
-                seen = seen.and(found);
+        for together in read_together(&parts) {
+            let values = bench.gather(together.iter().map(|part| (part.array, part.part)))?;
+            for (part, found) in together.iter().zip(&values) {
+                let (checked, wrong) = self.compare_part(bench, part, found);
+                seen = seen.and(checked);
                 if let Some(Wrong { element, found, expected }) = wrong {
-                    let reason = format!("{}[{element}] is {found} {when}, expected {expected}", spec.name);
+                    let reason = format!("{}[{element}] is {found} {when}, expected {expected}", part.spec.name);
                     bench.record().verdict = Verdict::Failed { checked: joined(&before, seen), reason };
                     return Ok(());
                 }
@@ -99,29 +130,18 @@ impl ReferenceValidator {
         Ok(())
     }
 
-    /// Compares what a look sees of one output, part by part; stops at the first wrong part.
-    fn compare_array<D: Device>(
+    fn compare_part<D: Device>(
         &mut self,
-        bench: &mut Bench<'_, D>,
-        array: usize,
-        spec: &BufferSpec,
-        look: Look,
-    ) -> Result<(Checked, Option<Wrong>), HarnessError> {
-        let mut checked = Checked::default();
-        for part in look.parts(spec) {
-            let found = bench.gather(array, part.first, part.elements, part.stride)?;
-            // Only what the next solution will be compared with too is worth its memory.
-            let (seen, wrong) = if part == look && part.first == 0 {
-                compare(&found, self.reference(bench, array, spec, look), part, spec)
-            } else {
-                compare(&found, &expected(bench, array, spec, part), part, spec)
-            };
-            checked = checked.and(seen);
-            if wrong.is_some() {
-                return Ok((checked, wrong));
-            }
+        bench: &Bench<'_, D>,
+        &Part { array, spec, look, part }: &Part<'_>,
+        found: &[f64],
+    ) -> (Checked, Option<Wrong>) {
+        // Only what the next solution will be compared with too is worth its memory.
+        if part == look && part.first == 0 {
+            compare(found, self.reference(bench, array, spec, look), part, spec)
+        } else {
+            compare(found, &expected(bench, array, spec, part), part, spec)
         }
-        Ok((checked, None))
     }
 
     /// The reference of a look that fits one part, computed once a point.
@@ -242,7 +262,7 @@ fn expected<D: Device>(bench: &Bench<'_, D>, array: usize, spec: &BufferSpec, lo
     let pattern = bench.setting.task.policy.data;
     let reference =
         |index| bench.family.reference(point, pattern, array, spec.position(look.first + index * look.stride));
-    (0..look.elements.div_ceil(look.stride)).map(reference).collect()
+    (0..look.values()).map(reference).collect()
 }
 
 /// An element that is not right.
@@ -255,19 +275,22 @@ struct Wrong {
 
 /// Compares values that a look has seen with what they should be.
 fn compare(found: &[f64], expected: &[Expected], look: Look, spec: &BufferSpec) -> (Checked, Option<Wrong>) {
-    let mut checked = Checked::default();
+    // Where an element lies is asked only for those that are told of.
+    let element = |index: u64| spec.position(look.first + index * look.stride);
+    let mut checked = Checked { elements: expected.len() as u64, worst: None };
     let mut wrong = None;
+    let mut worst_error = 0.0;
     for (index, expected) in (0..).zip(expected) {
-        let element = spec.position(look.first + index * look.stride);
         // A value that did not come back counts as never written.
-        let error = found.get(index as usize).map_or(f64::INFINITY, |found| expected.error(*found));
-        checked.elements += 1;
-        if error > checked.worst.map_or(0.0, |worst| worst.error) {
-            checked.worst = Some(Worst { error, element });
+        let found = found.get(index as usize).copied();
+        let error = found.map_or(f64::INFINITY, |found| expected.error(found));
+        if error > worst_error {
+            worst_error = error;
+            checked.worst = Some(Worst { error, element: element(index) });
         }
         if error > expected.relative_tolerance && wrong.is_none() {
-            let found = found.get(index as usize).copied().unwrap_or(f64::NAN);
-            wrong = Some(Wrong { element, found, expected: expected.value });
+            let found = found.unwrap_or(f64::NAN);
+            wrong = Some(Wrong { element: element(index), found, expected: expected.value });
         }
     }
     (checked, wrong)

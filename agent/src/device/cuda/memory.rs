@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaStream, DriverError, PinnedHostSlice, result, sys};
 
 use super::driver;
 use super::guarded::{self, Guarded};
@@ -63,7 +63,8 @@ pub(super) fn address_of(array: &Array<'_, CudaBuffer>) -> Result<u64, DeviceErr
 #[allow(unsafe_code)]
 mod calls {
     use super::{
-        Arc, CudaBuffer, CudaContext, CudaStream, DeviceError, DriverError, available_bytes, driver, result, sys,
+        Arc, CudaBuffer, CudaContext, CudaStream, DeviceError, DriverError, PinnedHostSlice, available_bytes, driver,
+        result, sys,
     };
 
     /// Allocates on the context's device.
@@ -80,20 +81,38 @@ mod calls {
         }
     }
 
-    /// Copies the first bytes of a buffer to the host once everything before it on the stream is done, and waits for that.
-    pub(in super::super) fn read(buffer: &CudaBuffer, to: &mut [f64], stream: &CudaStream) -> Result<(), DeviceError> {
-        if size_of_val(to) as u64 > buffer.bytes {
-            let reason = format!("{} values do not fit into {} bytes", to.len(), buffer.bytes);
+    /// Host memory that is locked in place, of so many values.
+    pub(in super::super) fn allocate_on_host(
+        context: &Arc<CudaContext>,
+        values: usize,
+    ) -> Result<PinnedHostSlice<f64>, DeviceError> {
+        // No flags: memory that combines writes would be slow to read.
+        // SAFETY: any bytes are a valid f64, so it does not matter what it holds at first.
+        unsafe { context.alloc_pinned_with_flags(values, 0) }
+            .map_err(|error| driver::fault("locking host memory", error))
+    }
+
+    /// Copies the first values of a buffer to the host once everything before it on the stream is done, waits for that, and
+    /// shows them.
+    pub(in super::super) fn read<'a>(
+        buffer: &CudaBuffer,
+        host: &'a mut PinnedHostSlice<f64>,
+        values: usize,
+        stream: &CudaStream,
+    ) -> Result<&'a [f64], DeviceError> {
+        if values > host.len() || (values * size_of::<f64>()) as u64 > buffer.bytes {
+            let reason = format!("{values} values do not fit into {} bytes", buffer.bytes);
             return Err(DeviceError::Launch { what: "reading back".to_owned(), reason });
         }
         buffer.context.bind_to_thread().map_err(|error| driver::fault("reading back", error))?;
-        let mut copy = || {
-            // SAFETY: the buffer is live and has at least the bytes of `to`; any bytes are a valid f64; and `to` outlives the
-            // copy, which is waited for below.
-            unsafe { result::memcpy_dtoh_async(to, buffer.address, stream.cu_stream()) }?;
-            stream.synchronize()
-        };
-        copy().map_err(|error| driver::fault("reading back", error))
+        let fault = |error| driver::fault("reading back", error);
+        let to = &mut host.as_mut_slice().map_err(fault)?[..values];
+        // SAFETY: the buffer is live and has at least the bytes of `to`; any bytes are a valid f64; and `to` outlives the
+        // copy, which is waited for below.
+        unsafe { result::memcpy_dtoh_async(to, buffer.address, stream.cu_stream()) }
+            .and_then(|()| stream.synchronize())
+            .map_err(fault)?;
+        Ok(to)
     }
 
     /// Copies bytes from the host to the start of a buffer, and waits for it.
@@ -119,4 +138,4 @@ mod calls {
     }
 }
 
-pub(super) use calls::{allocate, read, write};
+pub(super) use calls::{allocate, allocate_on_host, read, write};
