@@ -146,6 +146,12 @@ fn parts_and_rows_are_told_apart<D: Device>(device: &mut D) {
     };
     assert_same(&device.gather(&rows, 1).expect("it can be read"), &logical(1), "rows");
     assert_same(&device.gather(&rows, 7).expect("it can be read"), &logical(7), "rows by 7");
+    let together = device.gather_all(&[(part(17, 0), 1), (part(5, 60), 3), (part(0, PATTERN_ELEMENTS), 1)]);
+    let [none, few, all] = &together.expect("they can be read")[..] else { panic!("one answer a look") };
+    assert_same(none, &[], "an empty look among others");
+    let every_third: Vec<f64> = (5..65).step_by(3).map(|index| data.rounded_element(index)).collect();
+    assert_same(few, &every_third, "a short look among others");
+    assert_same(all, &expected, "a long look among others");
     device.set(&rows, nan_bits(Dtype::F32)).expect("rows can be set");
     let is_gap = |index: u64| index % ROWS.pitch_elements >= ROWS.elements;
     let expected: Vec<f64> =

@@ -15,7 +15,7 @@ use crate::session::SessionInput;
 use crate::spool::SpoolError;
 use crate::spool::chunk::NumberedRow;
 use crate::spool::collector::Collector;
-use crate::spool::journal::{Durability, Entry, VisitJournal};
+use crate::spool::journal::{Entry, VisitJournal};
 use crate::spool::kept::KeptFolder;
 use crate::worker::message::{Event, Visit};
 use crate::worker::resume::{Checkpoint, Subject};
@@ -128,14 +128,14 @@ impl Attempt {
         let row = self.rows_opened;
         self.rows_opened += 1;
         let entry = Entry::Opened { row, template: Cow::Borrowed(&template) };
-        self.journal.add(&entry, Durability::System).await?;
+        self.journal.add(&entry).await?;
         self.open.insert(row, OpenRow { template, visits: Vec::new() });
         Ok(())
     }
 
     async fn keep_visit(&mut self, visit: Visit) -> Result<(), Arc<SpoolError>> {
         let entry = Entry::Visited(Cow::Borrowed(&visit));
-        self.journal.add(&entry, Durability::System).await?;
+        self.journal.add(&entry).await?;
         tracing::debug!(row = visit.row, round = visit.round, votes = ?visit.votes, stopped = %visit.stop_reason, "visit");
         self.progress.visits_done += 1;
         self.progress.round = visit.round;
@@ -153,7 +153,7 @@ impl Attempt {
 
     async fn close_row(&mut self, index: u64, template: Row) -> Result<(), Arc<SpoolError>> {
         let entry = Entry::Closed { row: index, template: Cow::Borrowed(&template) };
-        self.journal.add(&entry, Durability::Disk).await?;
+        self.journal.add(&entry).await?;
         let visits = self.open.remove(&index).map(|row| row.visits).unwrap_or_default();
         self.closed.push(Subject::of_row(&template));
         self.hand_in(index, template, &visits).await
@@ -161,11 +161,11 @@ impl Attempt {
 
     async fn forget_row(&mut self, row: u64) -> Result<(), Arc<SpoolError>> {
         self.open.remove(&row);
-        Ok(self.journal.add(&Entry::Forgotten { row }, Durability::System).await?)
+        Ok(self.journal.add(&Entry::Forgotten { row }).await?)
     }
 
     async fn decide(&mut self, checkpoint: Checkpoint) -> Result<(), Arc<SpoolError>> {
-        self.journal.add(&Entry::Decided(Cow::Borrowed(&checkpoint)), Durability::System).await?;
+        self.journal.add(&Entry::Decided(Cow::Borrowed(&checkpoint))).await?;
         self.decided = Some(checkpoint);
         Ok(())
     }
@@ -220,7 +220,7 @@ impl Attempt {
                 template.outcome.status = Status::Invalid;
                 template.outcome.reason = Some(reason.clone());
                 let entry = Entry::CutShort { row: index, template: Cow::Borrowed(&template) };
-                self.journal.add(&entry, Durability::Disk).await?;
+                self.journal.add(&entry).await?;
             }
             self.hand_in(index, template, &visits).await?;
         }

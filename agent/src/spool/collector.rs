@@ -47,7 +47,7 @@ impl Collector {
         Self { inputs }
     }
 
-    /// Hands in a row. It is durable in its journal already.
+    /// Hands in a row. Its journal has it.
     ///
     /// # Errors
     /// Earlier rows of its task could not be kept: there is no point in measuring on.

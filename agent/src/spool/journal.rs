@@ -1,7 +1,9 @@
 //! The journal of an attempt: one line of JSON for each thing that a worker said about its rows.
 //!
-//! It is flushed to the system after each visit, so that the agent's death loses nothing that was said, and to the
-//! disk at the end of each row. A last line cut short is what a death in the middle of writing leaves.
+//! It is flushed to the system after each line, so that the agent's death loses nothing that was said. To the disk go its
+//! rows with their chunk, a second later at most: a flush for each row would let the device wait where many end at once,
+//! and what the machine's death takes is measured again. A last line cut short is what a death in the middle of writing
+//! leaves.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -79,7 +81,7 @@ pub(crate) enum Entry<'a> {
 
 /// How far a line must have come before the agent goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Durability {
+enum Durability {
     /// To the system: survives the agent's death.
     System,
     /// To the disk: survives the machine's death.
@@ -123,13 +125,13 @@ impl VisitJournal {
         Ok(journal)
     }
 
-    /// Adds a line, without blocking the caller's thread.
+    /// Adds a line, which survives the agent's death, without blocking the caller's thread.
     ///
     /// # Errors
     /// [`SpoolError::Unwritable`], [`SpoolError::Unencodable`]; the line is then not there at all.
-    pub(crate) async fn add(self: &Arc<Self>, entry: &Entry<'_>, durability: Durability) -> Result<(), SpoolError> {
+    pub(crate) async fn add(self: &Arc<Self>, entry: &Entry<'_>) -> Result<(), SpoolError> {
         let (journal, line) = (Arc::clone(self), line(entry)?);
-        let added = tokio::task::spawn_blocking(move || journal.append(&line, durability)).await;
+        let added = tokio::task::spawn_blocking(move || journal.append(&line, Durability::System)).await;
         added.unwrap_or(Err(SpoolError::Closed))
     }
 

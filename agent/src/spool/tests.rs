@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::chunk::{Chunk, NumberedRow};
 use super::folder::files_of;
-use super::journal::{Durability, Entry, VisitJournal};
+use super::journal::{Entry, VisitJournal};
 use super::*;
 use crate::assemble::assemble;
 use crate::testing::{lease, rows_of, template, visit};
@@ -55,7 +55,7 @@ fn journals(spool: &Spool) -> Vec<PathBuf> {
 }
 
 async fn add(journal: &Arc<VisitJournal>, entry: Entry<'_>) {
-    journal.add(&entry, Durability::System).await.expect("the journal can be written");
+    journal.add(&entry).await.expect("the journal can be written");
 }
 
 /// A journal of row 0, closed after three rounds, and row 1, cut short after one.

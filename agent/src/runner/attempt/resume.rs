@@ -12,7 +12,7 @@ use super::super::strikes::Strikes;
 use super::{Attempt, OpenRow};
 use crate::harness::monitor::READINGS_KEPT;
 use crate::spool::SpoolError;
-use crate::spool::journal::{Durability, Entry, LeftRow, Leftover};
+use crate::spool::journal::{Entry, LeftRow, Leftover};
 use crate::worker::frame::{FRAME_BYTES_MAX, bytes_of};
 use crate::worker::message::Visit;
 use crate::worker::resume::{KnownRow, KnownVisit, Resume};
@@ -58,7 +58,7 @@ impl Attempt {
         let taken = visits.len() as u64;
         for visit in visits {
             let visit = Visit { row: index, ..visit };
-            self.journal.add(&Entry::Visited(Cow::Borrowed(&visit)), Durability::System).await?;
+            self.journal.add(&Entry::Visited(Cow::Borrowed(&visit))).await?;
             self.open.entry(index).and_modify(|row| row.visits.push(visit));
         }
         if closed && !cut_short {
