@@ -14,9 +14,12 @@ use std::time::Duration;
 use fleetcal_model::throttle::ThrottleReasons;
 use serde::{Deserialize, Serialize};
 
+pub mod amd;
+pub mod amd_smi;
 pub mod host;
 pub mod monitor;
 pub mod nvml;
+pub mod pci;
 pub mod processors;
 pub mod rocm_smi;
 pub mod window;
@@ -27,6 +30,10 @@ pub use window::{TimedReading, Window};
 
 /// Time between two readings where a sensor asks for nothing else.
 pub const PERIOD: Duration = Duration::from_millis(10);
+
+/// What changes slowly, or is slow to ask for, is asked for no more often, unless somebody wants a whole reading. Readings
+/// in between leave it out: an old value says nothing about the time of the reading that would carry it.
+const SLOW_EVERY: Duration = Duration::from_millis(200);
 
 /// A process of somebody else on the device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -79,7 +86,7 @@ pub struct Reading {
 
 /// Something that can be asked how a device is. Calls come from one thread.
 pub trait Sensor: Send {
-    /// Where its readings come from, for the row: `nvml`, `rocm_smi`, `linux`, `simulated`.
+    /// Where its readings come from, for the row: `nvml`, `amd_smi`, `rocm_smi`, `linux`, `simulated`.
     fn source(&self) -> &'static str;
 
     /// Time between two readings that it bears without disturbing the device.

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fleetcal_model::throttle::ThrottleReasons;
 use nvml_wrapper::bitmasks::device::ThrottleReasons as Bits;
@@ -17,11 +17,8 @@ use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper::sys_exports::field_id;
 use nvml_wrapper::{Device, Nvml};
 
-use super::{ForeignProcess, Reading, Sensor};
+use super::{ForeignProcess, Reading, SLOW_EVERY, Sensor};
 
-/// What changes slowly, or is slow to ask for, is asked for no more often, unless somebody wants a whole reading. Readings
-/// in between leave it out: an old value says nothing about the time of the reading that would carry it.
-const SLOW_EVERY: Duration = Duration::from_millis(200);
 /// The inode of the name space of processes that the machine started with (`PROC_PID_INIT_INO` of Linux).
 const FIRST_NAME_SPACE: &str = "pid:[4026531836]";
 /// Hotter than this is no temperature, degrees Celsius.

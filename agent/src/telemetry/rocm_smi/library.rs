@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, c_int};
 
-use crate::device::library;
+use crate::device::library::{self, written};
 
 /// Bytes of `rsmi_frequencies_t` in its longer form: 33 frequencies behind a flag and two counts. Room for more is left.
 const FREQUENCIES_WORDS: usize = 64;
@@ -56,11 +56,6 @@ pub(super) struct Library {
     errors: Option<GetErrors>,
 }
 
-/// The value that a call has written, where it succeeded.
-fn written<T>(mut value: T, call: impl FnOnce(*mut T) -> c_int) -> Option<T> {
-    (call(&raw mut value) == 0).then_some(value)
-}
-
 #[allow(unsafe_code)]
 impl Library {
     /// Loads the first of these files that is there, and starts it.
@@ -68,14 +63,8 @@ impl Library {
     /// # Errors
     /// Why it cannot be used.
     pub(super) fn load<Name: AsRef<OsStr>>(names: &[Name]) -> Result<Self, String> {
-        let mut reason = "no name to look for".to_owned();
-        for name in names {
-            match library::open(name) {
-                Ok(library) => return Self::start(library),
-                Err(words) => reason = words,
-            }
-        }
-        Err(format!("ROCm SMI cannot be loaded: {reason}"))
+        let opened = library::open_first(names);
+        Self::start(opened.map_err(|reason| format!("ROCm SMI cannot be loaded: {reason}"))?)
     }
 
     fn start(library: libloading::Library) -> Result<Self, String> {

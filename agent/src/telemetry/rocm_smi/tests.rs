@@ -86,16 +86,6 @@ fn a_library_that_is_missing_or_lacks_functions_says_so() {
 }
 
 #[test]
-fn pci_addresses_become_the_librarys_identities() {
-    assert_eq!(pci_id("0000:65:00.0"), Some(0x6500));
-    assert_eq!(pci_id("00000001:c1:1f.7"), Some(1 << 32 | 0xc1 << 8 | 0x1f << 3 | 7));
-    assert_eq!(pci_id("FFFFFFFF:FF:1F.7"), Some(0xffff_ffff_0000_ffff));
-    for wrong in ["", "65:00.0", "0000:65:00", "0000:165:00.0", "0000:65:20.0", "0000:65:00.8", "0000:xx:00.0"] {
-        assert_eq!(pci_id(wrong), None, "{wrong}");
-    }
-}
-
-#[test]
 fn both_forms_of_the_table_of_frequencies_are_read() {
     let words = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
     let table = |words: &[u64]| {
