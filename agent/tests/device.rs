@@ -248,7 +248,7 @@ fn check_solution<D: Device>(
         for (index, array) in arrays.iter().enumerate().filter(|(_, array)| array.spec.role == BufferRole::Output) {
             let found = device.gather(array, 1).expect("it can be read");
             let wrong = found.iter().zip(0..).find(|(value, element)| {
-                let expected = family.reference(point, DataPattern::Random, index, *element);
+                let expected = family.reference(point, DataPattern::Random, index)(*element);
                 let error = (*value - expected.value).abs();
                 error.is_nan() || error > expected.relative_tolerance * expected.value.abs()
             });

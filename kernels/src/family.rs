@@ -198,11 +198,14 @@ pub trait Family: Sync {
     /// How to launch a solution on a device with that many compute units.
     fn launch(&self, point: &Point, solution: &Solution, device: &DeviceFacts) -> Launch;
 
-    /// The right value of one element of one output buffer, in the arithmetic of the point's number format, where inputs
-    /// hold this pattern, and the error that a right kernel may show. `buffer` indexes [`Family::buffers`]; elements
-    /// count from the array's first, gaps between rows included.
-    fn reference(&self, point: &Point, pattern: DataPattern, buffer: usize, element: u64) -> Expected;
+    /// What is right in one output buffer where inputs hold this pattern. `buffer` indexes [`Family::buffers`].
+    fn reference(&self, point: &Point, pattern: DataPattern, buffer: usize) -> Reference;
 }
+
+/// The right value of each element of one output, in the arithmetic of the point's number format, and the error that a
+/// right kernel may show; elements count from the array's first, gaps between rows included. What only depends on the
+/// point is looked up once: a check asks for tens of thousands of elements while the device waits.
+pub type Reference = Box<dyn Fn(u64) -> Expected>;
 
 /// A right value, and how near to it is right enough.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -12,7 +12,7 @@ use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::{Counts, LaunchContext};
 
 use crate::data::InputData;
-use crate::family::{Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError};
+use crate::family::{Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, Reference};
 use crate::number::rounded;
 use crate::parameter;
 
@@ -141,21 +141,21 @@ impl Family for Stream {
 
     /// Exact: 0.5 is a power of two, so the product is exact, a fused multiply-add rounds like two operations, and every
     /// IEEE machine gives the same bits.
-    fn reference(&self, point: &Point, pattern: DataPattern, _buffer: usize, element: u64) -> Expected {
-        let input = |seed| {
-            let (dtype, row_elements) = (point.dtype, elements(point));
-            InputData { pattern, seed, dtype, row_elements, first_element: 0 }.rounded_element(element)
-        };
+    fn reference(&self, point: &Point, pattern: DataPattern, _buffer: usize) -> Reference {
+        let (dtype, row_elements) = (point.dtype, elements(point));
+        let input = |seed| InputData { pattern, seed, dtype, row_elements, first_element: 0 };
         let (first, second) = (input(1), input(2));
-        let exact = match point.kernel.as_str() {
-            SCALE => 0.5 * first,
-            ADD => first + second,
-            TRIAD => first + 0.5 * second,
-            _ => first,
-        };
         // The sum of two numbers of binary32 is exact in binary64, or rounds there so that rounding again gives what f32
         // arithmetic gives (Figueroa: When is double rounding innocuous?, SIGNUM Newsletter 1995).
-        Expected { value: rounded(exact, point.dtype), relative_tolerance: 0.0 }
+        let right = move |exact| Expected { value: rounded(exact, dtype), relative_tolerance: 0.0 };
+        match point.kernel.as_str() {
+            SCALE => Box::new(move |element| right(0.5 * first.rounded_element(element))),
+            ADD => Box::new(move |element| right(first.rounded_element(element) + second.rounded_element(element))),
+            TRIAD => {
+                Box::new(move |element| right(first.rounded_element(element) + 0.5 * second.rounded_element(element)))
+            }
+            _ => Box::new(move |element| right(first.rounded_element(element))),
+        }
     }
 }
 

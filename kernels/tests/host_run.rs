@@ -37,7 +37,7 @@ fn check(kernel: &str, dtype: Dtype) {
     let point = Point { sweep: Sweep::Stream, kernel: kernel.to_owned(), dtype, sizes };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let expected = (0..ELEMENTS)
-        .flat_map(|index| bytes(dtype, stream::Stream.reference(&point, DataPattern::Random, 0, index).value));
+        .flat_map(|index| bytes(dtype, stream::Stream.reference(&point, DataPattern::Random, 0)(index).value));
     fs::write(folder.path().join("expected"), expected.collect::<Vec<u8>>()).expect("results can be written");
 
     let said = host::run(folder.path(), &program(&point), &point.to_string());

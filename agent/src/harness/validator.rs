@@ -260,9 +260,8 @@ fn joined(before: &Verdict, seen: Checked) -> Checked {
 fn expected<D: Device>(bench: &Bench<'_, D>, array: usize, spec: &BufferSpec, look: Look) -> Vec<Expected> {
     let point = &bench.point().point;
     let pattern = bench.setting.task.policy.data;
-    let reference =
-        |index| bench.family.reference(point, pattern, array, spec.position(look.first + index * look.stride));
-    (0..look.values()).map(reference).collect()
+    let reference = bench.family.reference(point, pattern, array);
+    (0..look.values()).map(|index| reference(spec.position(look.first + index * look.stride))).collect()
 }
 
 /// An element that is not right.

@@ -106,7 +106,7 @@ fn results_are_those_of_the_number_format() {
         let (first, second) = (random_element(1, index), random_element(2, index));
         let narrow = f64::from(first as f32 + 0.5_f32 * second as f32);
         assert_eq!(
-            Stream.reference(&point("triad", Dtype::F32, 1 << 20), DataPattern::Random, 0, index).value,
+            Stream.reference(&point("triad", Dtype::F32, 1 << 20), DataPattern::Random, 0)(index).value,
             narrow,
             "element {index}"
         );
@@ -114,12 +114,12 @@ fn results_are_those_of_the_number_format() {
         assert_eq!(narrow, fused, "element {index}: 0.5 · x is exact, so fusing changes nothing");
         let wide = first + 0.5 * second;
         assert_eq!(
-            Stream.reference(&point("triad", Dtype::F64, 1 << 20), DataPattern::Random, 0, index).value,
+            Stream.reference(&point("triad", Dtype::F64, 1 << 20), DataPattern::Random, 0)(index).value,
             wide,
             "element {index}"
         );
         assert_eq!(
-            Stream.reference(&point("copy", Dtype::F32, 1 << 20), DataPattern::Random, 0, index).value,
+            Stream.reference(&point("copy", Dtype::F32, 1 << 20), DataPattern::Random, 0)(index).value,
             first,
             "element {index}"
         );

@@ -234,7 +234,7 @@ impl Stretch {
             Content::Bits(bits) => value_of_bits(*bits, self.dtype),
             Content::Computed { point, pattern, buffer, right } => {
                 let family = family(point.sweep);
-                let reference = family.map(|family| family.reference(point, *pattern, *buffer, element).value);
+                let reference = family.map(|family| family.reference(point, *pattern, *buffer)(element).value);
                 reference.map_or(f64::NAN, |value| if *right { value } else { rounded(value + 1.0, self.dtype) })
             }
         }

@@ -80,7 +80,7 @@ fn every_fault_is_what_it_says() {
     let run = |text: &str, rounds: u64| measure(&mut device(&spec(text), "SIM-a"), &triad(1 << 20), rounds);
     let (_, right) = run("1", 1).expect("it runs");
     let (_, wrong) = run("1,fault=wrong_result:triad", 1).expect("it runs");
-    assert_eq!(right[0], Stream.reference(&triad(1 << 20), DataPattern::Random, 0, 0).value);
+    assert_eq!(right[0], Stream.reference(&triad(1 << 20), DataPattern::Random, 0)(0).value);
     assert!(right.iter().zip(&wrong).all(|(right, wrong)| right != wrong), "{right:?} {wrong:?}");
     assert_eq!(run("1,fault=wrong_result:copy", 1).expect("it runs").1, right, "other kernels stay right");
     assert!(run("1,fault=lost:2", 2).is_ok(), "two visits end well");
@@ -152,7 +152,7 @@ fn a_kernel_on_wrong_inputs_gives_wrong_results() {
     let found = device.gather(&arrays[0], 1 << 14).expect("it can be read");
     assert_ne!(
         found[0],
-        Stream.reference(&point, DataPattern::Random, 0, 0).value,
+        Stream.reference(&point, DataPattern::Random, 0)(0).value,
         "seed 99 is not what triad's reference presumes"
     );
     let error = device.run(&prepared, &arrays[..2]).expect_err("an array is missing");

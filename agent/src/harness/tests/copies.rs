@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fleetcal_kernels::{BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, Rows};
+use fleetcal_kernels::{BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, Reference, Rows};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
 use fleetcal_model::policy::DataPattern;
@@ -55,7 +55,7 @@ impl Family for Copies {
     fn launch(&self, _point: &Point, _solution: &Solution, _device: &DeviceFacts) -> Launch {
         Launch { entry: "copy".to_owned(), blocks: 1, threads: 1, arguments: Vec::new() }
     }
-    fn reference(&self, _point: &Point, _pattern: DataPattern, _buffer: usize, element: u64) -> Expected {
-        Expected { value: element as f64 + 1.0, relative_tolerance: 0.0 }
+    fn reference(&self, _point: &Point, _pattern: DataPattern, _buffer: usize) -> Reference {
+        Box::new(|element| Expected { value: element as f64 + 1.0, relative_tolerance: 0.0 })
     }
 }
