@@ -15,6 +15,7 @@ pub mod estimate;
 pub mod fit;
 pub mod held_out;
 pub mod id;
+pub mod import;
 pub mod machine;
 pub mod modes;
 pub mod pilot;

@@ -137,7 +137,7 @@ pub(crate) fn bytes_moved(kernel: &str, elements: u64) -> u64 {
     arrays * elements * Dtype::F32.bytes()
 }
 
-fn h200_facts(uuid: &str) -> DeviceFacts {
+pub(crate) fn h200_facts(uuid: &str) -> DeviceFacts {
     DeviceFacts {
         uuid: DeviceId::new(uuid),
         backend: crate::device::Backend::Cuda,
