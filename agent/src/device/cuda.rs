@@ -88,10 +88,8 @@ impl CudaDevice {
         let version = driver::initialise()?;
         let nvrtc = Nvrtc::load(version.major)?;
         let found = facts::find(version, nvrtc.version())?;
-        let found = found
-            .into_iter()
-            .find(|found| found.facts.uuid == *uuid)
-            .ok_or_else(|| driver::unusable(format!("the driver shows no device {uuid}")))?;
+        let found =
+            facts::of(uuid, found).ok_or_else(|| driver::unusable(format!("the driver shows no device {uuid}")))?;
         let context = CudaContext::new(found.ordinal).map_err(|error| driver::fault("creating a context", error))?;
         let stream = context.new_stream().map_err(|error| driver::fault("creating a stream", error))?;
         let support = SupportKernels::load(&context, &nvrtc, &found.facts.architecture)?;
@@ -317,3 +315,6 @@ fn median(values: &mut [u64]) -> f64 {
         None => 0.0,
     }
 }
+
+#[cfg(test)]
+mod tests;
