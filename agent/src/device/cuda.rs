@@ -82,8 +82,9 @@ impl CudaDevice {
     /// Opens the device with this UUID.
     ///
     /// # Errors
-    /// [`DeviceError::Library`] as for [`discover`], or where the device is gone; [`DeviceError::Compile`] where the
-    /// support kernels do not compile; [`DeviceError::Lost`] where the device does not answer.
+    /// [`DeviceError::Library`] as for [`discover`], or where the device is gone; [`DeviceError::Compile`] or
+    /// [`DeviceError::Load`] where the support kernels do not compile or load; [`DeviceError::Lost`] where the device
+    /// does not answer.
     pub fn open(uuid: &DeviceId) -> Result<Self, DeviceError> {
         let version = driver::initialise()?;
         let nvrtc = Nvrtc::load(version.major)?;

@@ -78,8 +78,9 @@ fn code_that_cannot_be_loaded_costs_its_solution_and_leaves_the_context_whole() 
         // Machine code of another generation compiles well.
         device.facts.architecture = if own == "sm_75" { "sm_90" } else { "sm_75" }.to_owned();
         let refused = device.prepare(&work[..1]).remove(0).map(|_| ());
-        let Err(DeviceError::Compile { log, .. }) = refused else { panic!("it cannot be loaded: {refused:?}") };
-        assert!(log.contains("NO_BINARY_FOR_GPU"), "the driver's words are kept: {log}");
+        let Err(DeviceError::Load { entry, reason }) = refused else { panic!("it cannot be loaded: {refused:?}") };
+        assert!(entry.contains("stream.cu"), "{entry}");
+        assert!(reason.contains("NO_BINARY_FOR_GPU"), "the driver's words are kept: {reason}");
         device.facts.architecture = own;
         device.programs = Programs::default();
         let loaded = device.prepare(&work[..1]).remove(0).map(|_| ());

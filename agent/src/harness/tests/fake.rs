@@ -34,6 +34,7 @@ const RESOLUTION_NS: u64 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     DoesNotCompile,
+    DoesNotLoad,
     FailsWhenTimed,
     LosesTheContext,
     IsWrong,
@@ -243,6 +244,10 @@ impl Device for FakeDevice {
                     entry: solution.name.clone(),
                     log: "a bracket is missing".to_owned(),
                 });
+            }
+            if self.fault(&solution.name) == Some(Fault::DoesNotLoad) {
+                let reason = "no kernel image for this device".to_owned();
+                return Err(DeviceError::Load { entry: solution.name.clone(), reason });
             }
             Ok(Prepared {
                 program: (solution.name.clone(), solution.parameter("ns").unwrap_or(0)),

@@ -87,6 +87,7 @@ fn the_whole_output_of_one_timed_visit_is_judged_chosen_by_the_seed() {
 fn a_solution_that_cannot_run_is_invalid_and_the_others_go_on() {
     for (fault, word) in [
         (Fault::DoesNotCompile, "bracket"),
+        (Fault::DoesNotLoad, "cannot be loaded: no kernel image"),
         (Fault::FailsWhenTimed, "too many resources"),
         (Fault::TakesNoTime, "shorter than the clock"),
         (Fault::TakesHardlyAnyTime, "shorter than the clock"),
