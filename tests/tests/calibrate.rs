@@ -91,12 +91,19 @@ fn an_interrupted_run_keeps_what_it_measured_and_can_go_on() {
     first.signal("INT");
     let (status, _, stderr) = first.wait();
     assert_eq!(status.code(), Some(130), "Ctrl-C has its own exit code; said was:\n{stderr}");
-    let resume = stderr.split("--resume ").nth(1).and_then(|rest| rest.split_whitespace().next());
-    let run = resume.unwrap_or_else(|| panic!("how to go on was not said:\n{stderr}")).to_owned();
+    let said = stderr.split("Go on with: fleetcal ").nth(1).and_then(|rest| rest.lines().next());
+    let pasted: Vec<&str> = said.unwrap_or_else(|| panic!("how to go on was not said:\n{stderr}")).split(' ').collect();
+    let run = pasted[2].to_owned();
     let kept = read_parts(data.path(), &RowFilter::All).rows.len();
     assert!(kept > 0, "nothing was kept");
 
-    let second = output(&["calibrate", "--resume", &run, "--backend", "sim", "--sim", "1", "--data", &folder]);
+    // Without the options of then nobody offers the run's device, and nobody else ever will.
+    let without = output(&["calibrate", "--resume", &run, "--data", &folder]);
+    let refused = String::from_utf8_lossy(&without.stderr);
+    assert_eq!(without.status.code(), Some(4), "{refused}");
+    assert!(refused.contains(&format!("{run} waits for SIM-")) && refused.contains("--sim"), "{refused}");
+
+    let second = output(&pasted);
     assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
     let rows = read_parts(data.path(), &RowFilter::All).rows;
     assert!(rows.len() > kept, "going on measured nothing");

@@ -19,6 +19,8 @@ use crate::progress::Progress;
 use crate::render;
 use crate::stop;
 
+mod resume;
+
 /// How long devices are looked for.
 const DISCOVERY_MAX: Duration = Duration::from_secs(90);
 /// How often it is asked whether devices have been found.
@@ -84,12 +86,16 @@ async fn measure(
         found = wait_for_devices(&mut control, output) => found?,
         () = stop.cancelled() => return Err(Failure::said(Kind::Interrupted, "stopped before measuring began")),
     }
+    let resumed = submission.resume.is_some();
     let submitted = follow::submit(&mut control, submission, output).await?;
     let run = submitted.run_id;
+    if resumed {
+        resume::refuse_without_devices(&mut control, &run).await?;
+    }
     let mut progress = Progress::new();
     let ended = tokio::select! {
         ended = follow::follow(&mut control, &run, &mut progress) => {
-            Some(ended.map_err(|failure| failure.advise(&how_to_go_on(&run, &arguments.data)))?)
+            Some(ended.map_err(|failure| failure.advise(&resume::how_to_go_on(&run, arguments)))?)
         }
         () = stop.cancelled() => None,
     };
@@ -108,13 +114,9 @@ async fn measure(
     say_where(&arguments.data, output, interrupted);
     if interrupted {
         let failure = Failure::said(Kind::Interrupted, "stopped; what was measured is kept");
-        return Err(failure.advise(&how_to_go_on(&run, &arguments.data)));
+        return Err(failure.advise(&resume::how_to_go_on(&run, arguments)));
     }
     Ok(code)
-}
-
-fn how_to_go_on(run: &str, data: &Path) -> String {
-    format!("Go on with: fleetcal calibrate --resume {run} --data {}", data.display())
 }
 
 /// Waits until the agent has introduced itself, and shows what it found.
@@ -143,7 +145,7 @@ async fn end_leftover_runs(control: &mut Control) -> Result<(), Failure> {
     let status = control.status(StatusRequest {}).await?.into_inner();
     for run in status.runs.iter().filter(|run| run.state() == RunState::Active) {
         render::note(&format!(
-            "{run} was not finished; `fleetcal calibrate --resume {run}` would go on with it",
+            "{run} was not finished; `fleetcal calibrate --resume {run}` and the options of then would go on with it",
             run = run.run_id
         ));
         let reason = "a new run was begun".to_owned();
