@@ -10,6 +10,10 @@ use fleetcal_agent::device::sim::SimSpec;
 use fleetcal_core::plan::Selector;
 use fleetcal_model::device::Backend;
 
+mod fit;
+
+pub(crate) use fit::FitArguments;
+
 /// Address that coordinators listen on and that everybody else calls, unless told otherwise.
 pub(crate) const DEFAULT_PORT: &str = "127.0.0.1:7600";
 
@@ -55,6 +59,9 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  fleetcal rows\n  fleetcal rows --run RUN --output csv --columns \
                             point,solution,status,estimate_ns\n  fleetcal rows --list-columns")]
     Rows(RowsArguments),
+    /// Fit constants from rows: Parquet files of ours, or what other programs measured. Needs no coordinator.
+    #[command(after_help = fit::HELP)]
+    Fit(FitArguments),
     /// Look at plans. Touches no device and no coordinator.
     #[command(subcommand)]
     Plan(PlanCommand),

@@ -10,6 +10,7 @@ mod calibrate;
 mod cancel;
 mod coordinator;
 mod devices;
+mod fit;
 mod plan;
 mod rows;
 mod run;
@@ -29,6 +30,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Status(arguments) => status::run(arguments).await,
         Command::Devices(arguments) => devices::run(arguments).await,
         Command::Rows(arguments) => rows::run(&arguments),
+        Command::Fit(arguments) => fit::run(&arguments),
         Command::Plan(command) => plan::run(command),
         // Handled before there is a runtime.
         Command::Worker => Ok(fleetcal_agent::worker::worker_main()),

@@ -60,6 +60,11 @@ pub(crate) fn error(failure: &Failure) {
     error_line!("error: {}", failure.sentence());
 }
 
+/// Lines as they are.
+pub(crate) fn text(lines: &str) {
+    out_line!("{}", lines.trim_end());
+}
+
 /// Something that a person should know.
 pub(crate) fn note(text: &str) {
     error_line!("note: {text}");

@@ -8,7 +8,7 @@ mod part;
 mod read;
 
 pub use part::{PartError, PartInfo, write_part};
-pub use read::{ReadError, ReadReport, RowFilter, SkippedFile, read_part, read_parts};
+pub use read::{ReadError, ReadReport, RowFilter, SkippedFile, read_part, read_parts, read_paths};
 
 /// Key of the footer's metadata that holds the chunks of a part: a JSON list of their identifiers.
 pub const CHUNKS_KEY: &str = "fleetcal.chunks";

@@ -17,6 +17,7 @@ pub mod class;
 pub mod devices;
 pub mod fill;
 pub mod humps;
+pub mod intake;
 pub mod interval;
 pub mod line;
 pub mod pool;

@@ -26,8 +26,6 @@ mod cgroup;
 mod facts;
 mod instrument;
 mod memory;
-#[cfg(test)]
-pub(crate) mod planted;
 mod pool;
 mod stream;
 mod work;
@@ -69,7 +67,7 @@ pub struct CpuDevice {
     promised: Promised,
     flush: Option<Arc<Mapping>>,
     #[cfg(test)]
-    planted: Option<planted::Planted>,
+    stray: Option<work::Stray>,
 }
 
 /// The facts of the host processor, under the UUID given.
@@ -120,7 +118,7 @@ impl CpuDevice {
             promised: Promised::default(),
             flush: None,
             #[cfg(test)]
-            planted: planted::Planted::from_environment(),
+            stray: None,
         })
     }
 
@@ -150,7 +148,7 @@ impl CpuDevice {
             nontemporal,
             chunk_bytes,
             #[cfg(test)]
-            misdeed: self.planted.as_ref().and_then(|planted| planted.of(&solution.name)),
+            stray: self.stray,
         })
     }
 

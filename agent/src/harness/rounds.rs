@@ -143,10 +143,7 @@ fn launches<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D
 fn spare_task<D: Device>(bench: &mut Bench<'_, D>, outcome: HookResult) -> HookResult {
     match outcome {
         Err(HarnessError::Device(error)) => match error {
-            DeviceError::Launch { .. }
-            | DeviceError::Compile { .. }
-            | DeviceError::Load { .. }
-            | DeviceError::OutOfMemory { .. } => {
+            DeviceError::Launch { .. } | DeviceError::Compile { .. } | DeviceError::OutOfMemory { .. } => {
                 bench.spoil(&error);
                 Ok(())
             }

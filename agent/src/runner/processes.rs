@@ -19,27 +19,18 @@ const STOP_GRACE: Duration = Duration::from_millis(500);
 const MEMORY_FAULTS: [i32; 2] = [Signal::SEGV.as_raw(), Signal::BUS.as_raw()];
 
 /// Starts `PROGRAM worker`.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Processes {
     /// The program.
     pub(crate) program: PathBuf,
-    /// Its arguments: others only where a test has a worker of its own.
-    pub(crate) arguments: Vec<String>,
-}
-
-impl Processes {
-    /// Workers of this program.
-    pub(crate) fn of(program: PathBuf) -> Self {
-        Self { program, arguments: vec!["worker".to_owned()] }
-    }
 }
 
 impl WorkerSource for Processes {
     fn start(&self, request: Request, stop: CancellationToken) -> mpsc::Receiver<WorkerReport> {
         let (reports, receiver) = mpsc::channel(REPORTS_WAITING);
-        let processes = self.clone();
+        let program = self.program.clone();
         tokio::spawn(async move {
-            let end = follow(&processes, request, &stop, &reports).await;
+            let end = follow(program, request, &stop, &reports).await;
             // A runner that is gone asks no more.
             let _ = reports.send(WorkerReport::Ended(end)).await;
         });
@@ -49,12 +40,12 @@ impl WorkerSource for Processes {
 
 /// Passes on what a worker says until it is gone. A worker whose runner is gone is dropped, and thereby killed.
 async fn follow(
-    processes: &Processes,
+    program: PathBuf,
     request: Request,
     stop: &CancellationToken,
     reports: &mpsc::Sender<WorkerReport>,
 ) -> WorkerEnd {
-    let mut worker = match Worker::spawn(&processes.program, &processes.arguments, &request) {
+    let mut worker = match Worker::spawn(&program, &request) {
         Ok(worker) => worker,
         Err(error) => return end_of(&error),
     };

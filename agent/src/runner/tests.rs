@@ -11,7 +11,6 @@ use super::script::{Script, ScriptedWorker};
 use super::*;
 
 mod faults;
-mod processor;
 mod sizes;
 
 use crate::spool::{LIMIT_BYTES, Spool};

@@ -12,8 +12,12 @@ pub(crate) fn constants(documents: &[Document]) {
     for document in documents {
         let body = &document.body;
         out_line!("\n{} ({} rows, class {})", body.class_slug, body.rows_total, body.class_id);
-        if body.origin != Origin::Measured {
-            out_line!("These numbers are {}: they say nothing about a real device.", body.origin);
+        match body.origin {
+            Origin::Measured => {}
+            Origin::Imported => out_line!("These numbers are imported: fleetcal neither took nor validated them."),
+            Origin::Simulated | Origin::Emulated => {
+                out_line!("These numbers are {}: they say nothing about a real device.", body.origin);
+            }
         }
         let mut shown = table(&["CONSTANT", "CONDITION", "VALUE", "95% INTERVAL", "VERDICT", "SHOWN BY"]);
         let shared = shared_condition(&body.constants);

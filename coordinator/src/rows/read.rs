@@ -86,8 +86,23 @@ pub enum RowFilter {
 /// Reads the `rows/**/*.parquet` of a data folder that the filter means. Never fails as a whole: what cannot be read is in
 /// the report.
 pub fn read_parts(data_folder: &Path, filter: &RowFilter) -> ReadReport {
-    let mut report = ReadReport::default();
-    let files = files(&data_folder.join("rows"), filter, &mut report.skipped);
+    let mut skipped = Vec::new();
+    let files = files(&data_folder.join("rows"), filter, &mut skipped);
+    read_all(files, skipped)
+}
+
+/// Reads these files, and of folders every `*.parquet` below them, in that order. Never fails as a whole, as
+/// [`read_parts`] does not.
+pub fn read_paths(paths: &[PathBuf]) -> ReadReport {
+    let (mut files, mut skipped) = (Vec::new(), Vec::new());
+    for path in paths {
+        if path.is_dir() { find_parts(path, &mut files, &mut skipped) } else { files.push(path.clone()) }
+    }
+    read_all(files, skipped)
+}
+
+fn read_all(files: Vec<PathBuf>, skipped: Vec<SkippedFile>) -> ReadReport {
+    let mut report = ReadReport { rows: Vec::new(), skipped };
     for path in files {
         match read_part(&path) {
             Ok(rows) => {

@@ -18,7 +18,7 @@ pub const PEAK_MEMORY_BANDWIDTH_KEY: &str = "model_peak_memory_bandwidth";
 pub struct Calibration {
     /// Rows by backend, both in the order of their first appearance.
     pub backends: Vec<(String, Vec<EnvelopeRow>)>,
-    /// Numbers of the lines that are none, from 1.
+    /// Numbers of the lines that are none, from 1, each in its own text.
     pub malformed: Vec<usize>,
 }
 
@@ -31,14 +31,24 @@ impl Calibration {
                 continue;
             }
             match parse(line) {
-                Some((backend, row)) => match calibration.backends.iter_mut().find(|(known, _)| *known == backend) {
-                    Some((_, rows)) => rows.push(row),
-                    None => calibration.backends.push((backend, vec![row])),
-                },
+                Some((backend, row)) => {
+                    calibration.join(Self { backends: vec![(backend, vec![row])], ..Self::default() })
+                }
                 None => calibration.malformed.push(index + 1),
             }
         }
         calibration
+    }
+
+    /// Adds the rows of another text behind those of this one.
+    pub fn join(&mut self, other: Self) {
+        for (backend, rows) in other.backends {
+            match self.backends.iter_mut().find(|(known, _)| *known == backend) {
+                Some((_, known)) => known.extend(rows),
+                None => self.backends.push((backend, rows)),
+            }
+        }
+        self.malformed.extend(other.malformed);
     }
 }
 

@@ -9,8 +9,6 @@ use fleetcal_kernels::{BufferRole, Rows};
 use fleetcal_model::point::Dtype;
 
 use super::memory::{Element, View};
-#[cfg(test)]
-use super::planted::{self, Misdeed};
 use super::pool::{Member, Pool};
 use super::stream::{self, Instructions, Kernel, Number, Operands};
 use super::{CpuBuffer, failed};
@@ -29,9 +27,21 @@ pub(super) struct Program {
     pub(super) nontemporal: bool,
     /// Bytes of each array that a thread takes in its turn; 0 if each has one contiguous share.
     pub(super) chunk_bytes: usize,
-    /// What it does wrong, for tests of what looks for such.
+    /// An access outside of its arrays that it makes, for tests of what looks for such.
     #[cfg(test)]
-    pub(super) misdeed: Option<Misdeed>,
+    pub(super) stray: Option<Stray>,
+}
+
+/// One element too far.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stray {
+    /// Reads the element behind an input's last for the output's last.
+    ReadsBeyond,
+    /// Writes the element behind the output's last.
+    WritesBeyond,
+    /// Writes the element before the output's first.
+    WritesBefore,
 }
 
 /// A program and the arrays that it runs on, checked.
@@ -103,23 +113,19 @@ impl Task {
         }
         #[cfg(test)]
         if thread == 0 {
-            self.misbehave::<T>();
+            self.stray::<T>();
         }
     }
 
-    /// What the program does wrong, if it does.
+    /// The access outside, where the program has one.
     #[cfg(test)]
-    fn misbehave<T: Number>(&self) {
+    fn stray<T: Number>(&self) {
         let elements = self.output.elements() as isize;
-        match self.program.misdeed {
+        match self.program.stray {
             None => {}
-            Some(Misdeed::SpinsForEver) => planted::spin(),
-            Some(Misdeed::WritesToNoMemory) => planted::fault(),
-            Some(Misdeed::Exits) => planted::exit(),
-            Some(Misdeed::OutlastsAnEagerCaller) => planted::outlast(),
-            Some(Misdeed::WritesBeyond) => self.output.write_stray(elements, T::from_element(7.0)),
-            Some(Misdeed::WritesBefore) => self.output.write_stray(-1, T::from_element(7.0)),
-            Some(Misdeed::ReadsBeyond) => {
+            Some(Stray::WritesBeyond) => self.output.write_stray(elements, T::from_element(7.0)),
+            Some(Stray::WritesBefore) => self.output.write_stray(-1, T::from_element(7.0)),
+            Some(Stray::ReadsBeyond) => {
                 if let Some(input) = self.inputs.first() {
                     self.output.write_stray(elements - 1, input.read_stray::<T>(elements));
                 }

@@ -57,7 +57,6 @@ impl Sensor for SimSensor {
                 | SimFault::WrongResult { .. }
                 | SimFault::OffByOne { .. }
                 | SimFault::OutOfMemory
-                | SimFault::Unloadable { .. }
                 | SimFault::Compile { .. } => {}
             }
         }

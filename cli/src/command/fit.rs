@@ -1,0 +1,145 @@
+//! `fleetcal fit`: constants from files alone.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fleetcal_coordinator::rows::read_paths;
+use fleetcal_model::constants::{Document, Envelope};
+use fleetcal_model::fit::Options;
+use fleetcal_model::fit::intake::{Intake, IntakeError, intake};
+use fleetcal_model::id::RunId;
+use fleetcal_model::row::Row;
+
+use crate::args::{FitArguments, Output};
+use crate::failure::{Failure, Kind};
+use crate::render;
+
+mod calibration;
+mod probe;
+
+pub(super) fn run(arguments: &FitArguments) -> Result<ExitCode, Failure> {
+    let paths = expand(&arguments.files)?;
+    let (calibrations, others): (Vec<PathBuf>, Vec<PathBuf>) =
+        paths.into_iter().partition(|path| has_extension(path, "tsv"));
+    if !calibrations.is_empty() {
+        if let Some(other) = others.first() {
+            let sentence = format!(
+                "{} holds calibration rows, which name no device, and {} does not: fit them apart",
+                calibrations[0].display(),
+                other.display()
+            );
+            return Err(Failure::said(Kind::NotFound, sentence));
+        }
+        return calibration::run(&calibrations, arguments);
+    }
+    let mut rows = read(others)?;
+    rows.retain(|row| arguments.origin.is_none_or(|origin| row.identity.origin == origin));
+    if let Some(class) = &arguments.class {
+        rows.retain(|row| {
+            row.device.class_slug.starts_with(class) || row.device.class_id.as_str().starts_with(class.as_str())
+        });
+    }
+    if rows.is_empty() {
+        return Err(Failure::said(Kind::NotFound, "no row is left to fit: no file holds one of that class and origin"));
+    }
+    let Intake { rows, duplicates, superseded } = intake(&rows, arguments.mixed_sources).map_err(refused)?;
+    if duplicates > 0 {
+        render::note(&format!("{duplicates} copies of rows count once"));
+    }
+    if superseded > 0 {
+        render::note(&format!("{superseded} rows of attempts that a later one replaced do not count"));
+    }
+    print(&documents(&rows, arguments), arguments.output.output)
+}
+
+fn documents(rows: &[&Row], arguments: &FitArguments) -> Vec<Document> {
+    let options = Options { footprint_factor: arguments.footprint_factor, sizes_min: arguments.sizes_min };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let runs: BTreeSet<&RunId> = rows.iter().map(|row| &row.identity.run_id).collect();
+    let run_id = match (runs.first(), runs.len()) {
+        (Some(run), 1) => (*run).clone(),
+        // The body names them all.
+        _ => RunId::new("several"),
+    };
+    let envelope = Envelope {
+        created_utc_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+        created_by: "fleetcal fit".to_owned(),
+        run_id,
+        coordinator_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    Document::fit(rows.iter().copied(), &options, &envelope)
+}
+
+fn print(documents: &[Document], output: Output) -> Result<ExitCode, Failure> {
+    match output {
+        Output::Table => render::constants(documents),
+        Output::Json => {
+            let json: Result<Vec<String>, _> = documents.iter().map(Document::to_json).collect();
+            render::documents_json(&json.map_err(Failure::internal)?);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn refused(error: IntakeError) -> Failure {
+    let advice = match &error {
+        IntakeError::MixedOrigins { .. } => Some("`--origin` chooses one"),
+        IntakeError::MixedSources { .. } => Some("`--mixed-sources` takes them for one"),
+        IntakeError::Contradiction { .. } => None,
+    };
+    let failure = Failure::new(Kind::NotFound, error);
+    match advice {
+        Some(advice) => failure.advise(advice),
+        None => failure,
+    }
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+}
+
+/// The files and folders that names and patterns stand for, each once, in the order of their names.
+fn expand(names: &[String]) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = BTreeSet::new();
+    for name in names {
+        // A file may be called like a pattern.
+        if Path::new(name).exists() {
+            paths.insert(PathBuf::from(name));
+            continue;
+        }
+        let pattern = glob::glob(name)
+            .map_err(|error| Failure::said(Kind::NotFound, format!("`{name}` is no file and no pattern: {error}")))?;
+        let before = paths.len();
+        for path in pattern {
+            paths.insert(path.map_err(|error| Failure::new(Kind::DataFolder, error))?);
+        }
+        if paths.len() == before {
+            return Err(Failure::said(Kind::NotFound, format!("`{name}` is no file, and as a pattern means none")));
+        }
+    }
+    Ok(paths.into_iter().collect())
+}
+
+/// Rows of all files. What cannot be read is named; where nothing could be, that is a failure.
+fn read(paths: Vec<PathBuf>) -> Result<Vec<Row>, Failure> {
+    let (probes, ours): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(|path| has_extension(path, "csv"));
+    let report = read_paths(&ours);
+    for skipped in &report.skipped {
+        render::note(&format!("{} was skipped: {}", skipped.path.display(), skipped.reason));
+    }
+    let mut rows = report.rows;
+    for path in &probes {
+        rows.extend(probe::read(path)?);
+    }
+    if rows.is_empty() {
+        let sentence = match report.skipped.len() {
+            0 => "these files hold no rows".to_owned(),
+            1 => "the one file that may hold rows could not be read".to_owned(),
+            skipped => format!("none of the {skipped} files that may hold rows could be read"),
+        };
+        return Err(Failure::said(Kind::DataFolder, sentence));
+    }
+    Ok(rows)
+}
