@@ -41,7 +41,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let _lock = lock_folder(&config.data_folder)?;
     let identity = Identity::load_or_create(&config.data_folder)?;
 
-    let workers: Arc<dyn WorkerSource> = Arc::new(Processes { program: config.worker_program.clone() });
+    let workers: Arc<dyn WorkerSource> = Arc::new(Processes::of(config.worker_program.clone()));
     let reports = tokio::select! {
         reports = discover_with(workers.as_ref(), &config.data_folder, &config.sim) => reports?,
         () = shutdown.cancelled() => return Ok(()),
@@ -82,7 +82,7 @@ pub async fn discover(
     data_folder: &Path,
     sim: &SimSpec,
 ) -> Result<Vec<BackendReport>, AgentError> {
-    discover_with(&Processes { program: worker_program.to_owned() }, data_folder, sim).await
+    discover_with(&Processes::of(worker_program.to_owned()), data_folder, sim).await
 }
 
 async fn discover_with(

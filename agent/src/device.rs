@@ -36,13 +36,21 @@ pub enum DeviceError {
         /// Bytes free.
         free_bytes: u64,
     },
-    /// One solution does not compile or load. Its row is Invalid; the others go on.
+    /// One solution does not compile. Its row is Invalid; the others go on.
     #[error("{entry} does not compile: {log}")]
     Compile {
         /// The kernel.
         entry: String,
         /// The compiler's words.
         log: String,
+    },
+    /// One solution compiled, and its code cannot be brought to the device. Its row is Invalid; the others go on.
+    #[error("{entry} cannot be loaded: {reason}")]
+    Load {
+        /// The kernel.
+        entry: String,
+        /// The driver's words.
+        reason: String,
     },
     /// A launch failed in a way that leaves the context usable. The row is Invalid.
     #[error("{what} failed: {reason}")]

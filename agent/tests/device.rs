@@ -15,6 +15,7 @@ use fleetcal_agent::device::{Array, Device, DeviceError, PageGuard, Series, nan_
 use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::{BufferRole, BufferSpec, Rows, family};
 use fleetcal_model::device::{Backend, DeviceFacts};
+use fleetcal_model::id::DeviceId;
 use fleetcal_model::point::{Dtype, Point, Sweep};
 use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::Origin;
@@ -25,13 +26,14 @@ const PATTERN_ELEMENTS: u64 = 20_011;
 /// Arrays begin inside their allocations, as the harness places them.
 const OFFSET_BYTES: u64 = 4096;
 
-/// Every clause of the contract, on one device.
-struct Contract;
+/// Every clause of the contract, on the device of this UUID.
+struct Contract(DeviceId);
 
 impl DeviceVisitor for Contract {
     type Output = ();
 
     fn visit<D: Device>(self, mut device: D) {
+        assert_eq!(device.facts().uuid, self.0, "another device was opened");
         identity_and_instrument(&mut device);
         data_is_what_the_host_computes(&mut device);
         parts_and_rows_are_told_apart(&mut device);
@@ -45,14 +47,16 @@ fn check(backend: Backend, sim: &SimSpec) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let reports = discovery::discover(folder.path(), sim);
     let report = reports.into_iter().find(|report| report.backend == backend.name()).expect("every backend reports");
-    let Some(facts) = report.devices.first() else {
+    if report.devices.is_empty() {
         assert_ne!(backend, Backend::Cpu, "every machine has a processor: {:?}", report.note);
         assert_ne!(backend, Backend::Sim, "simulated devices were asked for: {:?}", report.note);
         println!("skipped: no {backend} device: {}", report.note.unwrap_or_default());
-        return;
-    };
-    discovery::with_device(facts, sim, Contract)
-        .unwrap_or_else(|error| panic!("{} cannot be opened: {error}", facts.name));
+    }
+    // Each of them: one that works only as the first is no device that can be named.
+    for facts in &report.devices {
+        discovery::with_device(facts, sim, Contract(facts.uuid.clone()))
+            .unwrap_or_else(|error| panic!("{} {} cannot be opened: {error}", facts.name, facts.uuid));
+    }
 }
 
 #[test]
@@ -62,7 +66,7 @@ fn the_host_processor_keeps_the_contract() {
 
 #[test]
 fn simulated_devices_keep_the_contract() {
-    for model in ["1,model=S1", "1,model=S2"] {
+    for model in ["2,model=S1", "2,model=S2"] {
         check(Backend::Sim, &model.parse().expect("a specification"));
     }
 }

@@ -125,7 +125,7 @@ fn no_file_is_longer_than_a_reader_can_hold() {
 
 #[test]
 fn documents_name_paths_that_exist() {
-    for document in ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"] {
+    for document in ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "docs/harness.md"] {
         let text = std::fs::read_to_string(root().join(document)).expect("the document is readable");
         let mut seen = 0;
         for quoted in text.split('`').skip(1).step_by(2) {
@@ -141,6 +141,29 @@ fn documents_name_paths_that_exist() {
         }
         assert!(seen > 0 || document != "ARCHITECTURE.md", "{document} names no path: the test looks past them");
     }
+}
+
+/// Rows of the tables of docs/harness.md: in each a file comes before the tests that stand in it.
+#[test]
+fn documents_name_tests_that_exist() {
+    let text = std::fs::read_to_string(root().join("docs/harness.md")).expect("the document is readable");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).collect();
+    let mut tests = 0;
+    for row in &rows {
+        let mut source = String::new();
+        for quoted in row.split('`').skip(1).step_by(2) {
+            if Path::new(quoted).extension().is_some_and(|extension| extension == "rs") {
+                source = std::fs::read_to_string(root().join(quoted)).unwrap_or_default();
+                continue;
+            }
+            let is_there = source.contains(&format!("fn {quoted}("));
+            assert!(is_there, "docs/harness.md names the test `{quoted}`, which is not in the file before it");
+            tests += 1;
+        }
+    }
+    let defects = rows.iter().filter(|row| row[2..].starts_with(|first: char| first.is_ascii_digit())).count();
+    assert_eq!(defects, 11, "each defect has a row");
+    assert!(tests > 30, "only {tests} tests were found: this test looks past them");
 }
 
 /// Folders that a path in a document begins with.

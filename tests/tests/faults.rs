@@ -15,8 +15,9 @@ const PLAN: &str = "name = \"faults\"\n[measure]\nrounds = 3\nrounds_max = 3\nsa
                     screening_samples = 1\nfinalists = 2\nvalidate = 64\n[[sweep]]\nfamily = \"stream\"\n\
                     kernels = [\"copy\"]\ndtypes = [\"f32\"]\nelements = \"2^26\"\n";
 
-/// One of these solutions.
+/// Two of these solutions.
 const SOLUTION: &str = "w4_v1_b256_tile";
+const ANOTHER: &str = "w4_v2_b512_tile";
 
 fn plan(folder: &Path) -> String {
     let path = folder.join("faults.toml");
@@ -51,10 +52,41 @@ fn assert_others_are_whole(rows: &[Row], but: &str, said: &str) {
 
 /// The reason of the one row that could not be measured.
 fn reason(rows: &[Row], said: &str) -> String {
-    let row = rows.iter().find(|row| row.work.solution == SOLUTION);
-    let row = row.unwrap_or_else(|| panic!("no row of {SOLUTION} among {}; said was:\n{said}", rows.len()));
+    reason_of(SOLUTION, rows, said)
+}
+
+/// The reason of the one row of a solution that could not be measured.
+fn reason_of(solution: &str, rows: &[Row], said: &str) -> String {
+    let row = rows.iter().find(|row| row.work.solution == solution);
+    let row = row.unwrap_or_else(|| panic!("no row of {solution} among {}; said was:\n{said}", rows.len()));
     assert_eq!(row.outcome.status, Status::Invalid);
     row.outcome.reason.clone().unwrap_or_default()
+}
+
+#[test]
+fn solutions_that_do_not_compile_or_load_are_invalid_and_the_others_are_measured() {
+    let (broken, unloadable) = (SOLUTION, ANOTHER);
+    let (mut rows, said) = calibrated(&format!("1,fault=compile:{broken},fault=unloadable:{unloadable}"), &[]);
+    for (solution, words) in [(broken, "does not compile"), (unloadable, "cannot be loaded")] {
+        let reason = reason_of(solution, &rows, &said);
+        assert!(reason.contains("injected fault") && reason.contains(words), "{solution}: {reason}");
+    }
+    rows.retain(|row| row.work.solution != unloadable);
+    assert_others_are_whole(&rows, broken, &said);
+}
+
+/// Memory that was said to be free and is not.
+#[test]
+fn memory_that_cannot_be_had_ends_as_a_status_on_every_row_and_the_run_ends() {
+    let (rows, said) = calibrated("1,fault=oom", &[]);
+    assert!(rows.len() > 2, "{} rows; said was:\n{said}", rows.len());
+    for row in &rows {
+        let reason = row.outcome.reason.as_deref().unwrap_or_default();
+        assert_eq!(row.outcome.status, Status::Skipped, "{}: {reason}", row.work.solution);
+        assert!(reason.contains("bytes were wanted, 0 are free"), "{reason}");
+        assert_eq!((row.timing.estimate_ns, row.timing.rounds.len()), (None, 0), "nothing was measured");
+    }
+    assert!(said.contains("no constant was measured"), "{said}");
 }
 
 #[test]

@@ -26,6 +26,8 @@ mod cgroup;
 mod facts;
 mod instrument;
 mod memory;
+#[cfg(test)]
+pub(crate) mod planted;
 mod pool;
 mod stream;
 mod work;
@@ -67,7 +69,7 @@ pub struct CpuDevice {
     promised: Promised,
     flush: Option<Arc<Mapping>>,
     #[cfg(test)]
-    stray: Option<work::Stray>,
+    planted: Option<planted::Planted>,
 }
 
 /// The facts of the host processor, under the UUID given.
@@ -118,7 +120,7 @@ impl CpuDevice {
             promised: Promised::default(),
             flush: None,
             #[cfg(test)]
-            stray: None,
+            planted: planted::Planted::from_environment(),
         })
     }
 
@@ -148,7 +150,7 @@ impl CpuDevice {
             nontemporal,
             chunk_bytes,
             #[cfg(test)]
-            stray: self.stray,
+            misdeed: self.planted.as_ref().and_then(|planted| planted.of(&solution.name)),
         })
     }
 

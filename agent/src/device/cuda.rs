@@ -82,16 +82,15 @@ impl CudaDevice {
     /// Opens the device with this UUID.
     ///
     /// # Errors
-    /// [`DeviceError::Library`] as for [`discover`], or where the device is gone; [`DeviceError::Compile`] where the
-    /// support kernels do not compile; [`DeviceError::Lost`] where the device does not answer.
+    /// [`DeviceError::Library`] as for [`discover`], or where the device is gone; [`DeviceError::Compile`] or
+    /// [`DeviceError::Load`] where the support kernels do not compile or load; [`DeviceError::Lost`] where the device
+    /// does not answer.
     pub fn open(uuid: &DeviceId) -> Result<Self, DeviceError> {
         let version = driver::initialise()?;
         let nvrtc = Nvrtc::load(version.major)?;
         let found = facts::find(version, nvrtc.version())?;
-        let found = found
-            .into_iter()
-            .find(|found| found.facts.uuid == *uuid)
-            .ok_or_else(|| driver::unusable(format!("the driver shows no device {uuid}")))?;
+        let found =
+            facts::of(uuid, found).ok_or_else(|| driver::unusable(format!("the driver shows no device {uuid}")))?;
         let context = CudaContext::new(found.ordinal).map_err(|error| driver::fault("creating a context", error))?;
         let stream = context.new_stream().map_err(|error| driver::fault("creating a stream", error))?;
         let support = SupportKernels::load(&context, &nvrtc, &found.facts.architecture)?;
@@ -317,3 +316,6 @@ fn median(values: &mut [u64]) -> f64 {
         None => 0.0,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -116,6 +116,7 @@ impl SimDevice {
             SimFault::OffByOne { .. }
             | SimFault::WrongResult { .. }
             | SimFault::Compile { .. }
+            | SimFault::Unloadable { .. }
             | SimFault::OutOfMemory
             | SimFault::Lost { .. }
             | SimFault::Hang { .. }
@@ -161,11 +162,13 @@ impl SimDevice {
         let invalid = |log: String| DeviceError::Compile { entry: format!("{point} {solution}"), log };
         let family = family(point.sweep).ok_or_else(|| invalid("its sweep has no kernels yet".to_owned()))?;
         family.check(point).map_err(|error| invalid(error.to_string()))?;
-        if self
-            .faults()
-            .any(|fault| matches!(fault, SimFault::Compile { solution: broken } if *broken == solution.name))
-        {
+        let is = |broken: &String| *broken == solution.name;
+        if self.faults().any(|fault| matches!(fault, SimFault::Compile { solution } if is(solution))) {
             return Err(invalid("injected fault: this solution does not compile".to_owned()));
+        }
+        if self.faults().any(|fault| matches!(fault, SimFault::Unloadable { solution } if is(solution))) {
+            let entry = format!("{point} {solution}");
+            return Err(DeviceError::Load { entry, reason: "injected fault: it is of another device".to_owned() });
         }
         let counts = family.counts(point, solution);
         Ok(Prepared {
@@ -235,6 +238,7 @@ impl SimDevice {
                 | SimFault::OffByOne { .. }
                 | SimFault::OutOfMemory
                 | SimFault::Compile { .. }
+                | SimFault::Unloadable { .. }
                 | SimFault::Throttled { .. }
                 | SimFault::SensorLost { .. }
                 | SimFault::Foreign { .. } => {}

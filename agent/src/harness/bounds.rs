@@ -123,7 +123,10 @@ fn check_point<D: Device>(bench: &mut Bench<'_, D>, point: usize, guard: PageGua
         match outcome {
             Ok(()) => distrust_failed(bench)?,
             Err(HarnessError::Device(
-                error @ (DeviceError::Launch { .. } | DeviceError::Compile { .. } | DeviceError::OutOfMemory { .. }),
+                error @ (DeviceError::Launch { .. }
+                | DeviceError::Compile { .. }
+                | DeviceError::Load { .. }
+                | DeviceError::OutOfMemory { .. }),
             )) => bench.spoil(&error),
             other => return other,
         }

@@ -143,7 +143,10 @@ fn launches<D: Device>(bench: &mut Bench<'_, D>, listeners: &mut Listeners<'_, D
 fn spare_task<D: Device>(bench: &mut Bench<'_, D>, outcome: HookResult) -> HookResult {
     match outcome {
         Err(HarnessError::Device(error)) => match error {
-            DeviceError::Launch { .. } | DeviceError::Compile { .. } | DeviceError::OutOfMemory { .. } => {
+            DeviceError::Launch { .. }
+            | DeviceError::Compile { .. }
+            | DeviceError::Load { .. }
+            | DeviceError::OutOfMemory { .. } => {
                 bench.spoil(&error);
                 Ok(())
             }

@@ -19,18 +19,27 @@ const STOP_GRACE: Duration = Duration::from_millis(500);
 const MEMORY_FAULTS: [i32; 2] = [Signal::SEGV.as_raw(), Signal::BUS.as_raw()];
 
 /// Starts `PROGRAM worker`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Processes {
     /// The program.
     pub(crate) program: PathBuf,
+    /// Its arguments: others only where a test has a worker of its own.
+    pub(crate) arguments: Vec<String>,
+}
+
+impl Processes {
+    /// Workers of this program.
+    pub(crate) fn of(program: PathBuf) -> Self {
+        Self { program, arguments: vec!["worker".to_owned()] }
+    }
 }
 
 impl WorkerSource for Processes {
     fn start(&self, request: Request, stop: CancellationToken) -> mpsc::Receiver<WorkerReport> {
         let (reports, receiver) = mpsc::channel(REPORTS_WAITING);
-        let program = self.program.clone();
+        let processes = self.clone();
         tokio::spawn(async move {
-            let end = follow(program, request, &stop, &reports).await;
+            let end = follow(&processes, request, &stop, &reports).await;
             // A runner that is gone asks no more.
             let _ = reports.send(WorkerReport::Ended(end)).await;
         });
@@ -40,12 +49,12 @@ impl WorkerSource for Processes {
 
 /// Passes on what a worker says until it is gone. A worker whose runner is gone is dropped, and thereby killed.
 async fn follow(
-    program: PathBuf,
+    processes: &Processes,
     request: Request,
     stop: &CancellationToken,
     reports: &mpsc::Sender<WorkerReport>,
 ) -> WorkerEnd {
-    let mut worker = match Worker::spawn(&program, &request) {
+    let mut worker = match Worker::spawn(&processes.program, &processes.arguments, &request) {
         Ok(worker) => worker,
         Err(error) => return end_of(&error),
     };

@@ -11,6 +11,7 @@ use super::script::{Script, ScriptedWorker};
 use super::*;
 
 mod faults;
+mod processor;
 mod sizes;
 
 use crate::spool::{LIMIT_BYTES, Spool};

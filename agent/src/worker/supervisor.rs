@@ -72,15 +72,15 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts `program worker` in a process group of its own and gives it its request, without waiting until it has
-    /// read that: a worker that never reads is stopped like any other that says nothing.
+    /// Starts a program with these arguments in a process group of its own and gives it its request, without waiting until
+    /// it has read that: a worker that never reads is stopped like any other that says nothing.
     ///
     /// # Errors
     /// [`WorkerError::Spawn`], or [`WorkerError::Frame`] for a request too large to be told. A worker that dies before it
     /// has read the request is found by [`Worker::next_event`].
-    pub fn spawn(program: &Path, request: &Request) -> Result<Self, WorkerError> {
+    pub fn spawn(program: &Path, arguments: &[String], request: &Request) -> Result<Self, WorkerError> {
         let mut command = Command::new(program);
-        command.arg("worker");
+        command.args(arguments);
         Self::start(command, request)
     }
 

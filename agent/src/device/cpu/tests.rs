@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use fleetcal_kernels::{BufferRole, BufferSpec};
 use fleetcal_model::point::{Dtype, Sweep};
 
-use super::work::Stray;
+use super::planted::{self, Misdeed, Planted};
 use super::*;
 use crate::device::nan_bits;
 use crate::harness::clock::SystemClock;
@@ -89,12 +89,12 @@ fn more_threads_than_cores_are_refused() {
 /// Names the stray access and the guard of the process that is to die of it.
 const STRAY: &str = "FLEETCAL_TEST_STRAY";
 
-const STRAYS: [(&str, Stray, PageGuard); 4] = [
-    ("reads_beyond", Stray::ReadsBeyond, PageGuard::Back),
-    ("writes_beyond", Stray::WritesBeyond, PageGuard::Back),
-    ("writes_before", Stray::WritesBefore, PageGuard::Front),
+const STRAYS: [(&str, Misdeed, PageGuard); 4] = [
+    ("reads_beyond", Misdeed::ReadsBeyond, PageGuard::Back),
+    ("writes_beyond", Misdeed::WritesBeyond, PageGuard::Back),
+    ("writes_before", Misdeed::WritesBefore, PageGuard::Front),
     // The guard is on the other side: nothing may happen, and the process lives.
-    ("writes_before_an_open_front", Stray::WritesBefore, PageGuard::Back),
+    ("writes_before_an_open_front", Misdeed::WritesBefore, PageGuard::Back),
 ];
 
 #[test]
@@ -121,9 +121,9 @@ const SEGMENTATION_FAULT: i32 = 11;
 
 /// Copies between guarded arrays with a program that accesses one element too many. Arrays are half a page longer than
 /// whole pages, so that the side that is not guarded is memory.
-fn run_astray(stray: Stray, guard: PageGuard) {
+fn run_astray(stray: Misdeed, guard: PageGuard) {
     let (_root, mut device) = device();
-    device.stray = Some(stray);
+    device.planted = Some(Planted { misdeed: stray, solution: None });
     let point: Point = "stream/copy/f64/elements=32768".parse().expect("a point");
     let solution = Solution { name: "plain".to_owned(), parameters: [(parameter::THREADS.to_owned(), 1)].into() };
     let prepared = device.prepare(&[(point, solution)]).remove(0).expect("copy is known");
@@ -137,12 +137,12 @@ fn run_astray(stray: Stray, guard: PageGuard) {
 #[test]
 fn guard_zones_show_what_a_program_does_beside_its_arrays() {
     for (stray, said) in [
-        (Stray::ReadsBeyond, "c[32767] is NaN after a warm-up"),
-        (Stray::WritesBeyond, "c[32768], behind its last element, is 7"),
-        (Stray::WritesBefore, "c[-1], before its first element, is 7"),
+        (Misdeed::ReadsBeyond, "c[32767] is NaN after a warm-up"),
+        (Misdeed::WritesBeyond, "c[32768], behind its last element, is 7"),
+        (Misdeed::WritesBefore, "c[-1], before its first element, is 7"),
     ] {
         let (_root, mut device) = device();
-        device.stray = Some(stray);
+        device.planted = Some(Planted { misdeed: stray, solution: None });
         let task = fake::task(vec!["stream/copy/f64/elements=32768".parse().expect("a point")]);
         let (labels, interrupt, clock) = (fake::labels(), AtomicBool::new(false), SystemClock::start());
         let resume = Resume::default();
@@ -156,4 +156,20 @@ fn guard_zones_show_what_a_program_does_beside_its_arrays() {
         let reasons: Vec<&str> = rows.map(|outcome| outcome.reason.as_deref().unwrap_or_default()).collect();
         assert!(!reasons.is_empty() && reasons.iter().all(|reason| reason.contains(said)), "{stray:?}: {reasons:?}");
     }
+}
+
+/// Defect 2 of docs/harness.md.
+#[test]
+fn a_launch_has_ended_when_run_returns() {
+    let (_root, mut device) = device();
+    let point: Point = "stream/copy/f64/elements=32768".parse().expect("a point");
+    let solution = Solution { name: "plain".to_owned(), parameters: [(parameter::THREADS.to_owned(), 1)].into() };
+    device.planted = Some(Planted { misdeed: Misdeed::OutlastsAnEagerCaller, solution: None });
+    let prepared = device.prepare(&[(point, solution)]).remove(0).expect("copy is known");
+    let specs = [spec(BufferRole::Output, 1 << 15), spec(BufferRole::Input { seed: 1 }, 1 << 15)];
+    let buffers = [0, 1].map(|_| device.allocate(1 << 18, PageGuard::None).expect("there is room"));
+    let arrays = [0, 1].map(|index| Array { buffer: &buffers[index], offset_bytes: 0, spec: specs[index].clone() });
+    device.run(&prepared, &arrays).expect("nothing is wrong");
+    let ended = planted::caller_goes_on();
+    assert!(ended, "the caller went on while the launch was still running");
 }

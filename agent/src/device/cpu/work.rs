@@ -9,6 +9,8 @@ use fleetcal_kernels::{BufferRole, Rows};
 use fleetcal_model::point::Dtype;
 
 use super::memory::{Element, View};
+#[cfg(test)]
+use super::planted::{self, Misdeed};
 use super::pool::{Member, Pool};
 use super::stream::{self, Instructions, Kernel, Number, Operands};
 use super::{CpuBuffer, failed};
@@ -27,21 +29,9 @@ pub(super) struct Program {
     pub(super) nontemporal: bool,
     /// Bytes of each array that a thread takes in its turn; 0 if each has one contiguous share.
     pub(super) chunk_bytes: usize,
-    /// An access outside of its arrays that it makes, for tests of what looks for such.
+    /// What it does wrong, for tests of what looks for such.
     #[cfg(test)]
-    pub(super) stray: Option<Stray>,
-}
-
-/// One element too far.
-#[cfg(test)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stray {
-    /// Reads the element behind an input's last for the output's last.
-    ReadsBeyond,
-    /// Writes the element behind the output's last.
-    WritesBeyond,
-    /// Writes the element before the output's first.
-    WritesBefore,
+    pub(super) misdeed: Option<Misdeed>,
 }
 
 /// A program and the arrays that it runs on, checked.
@@ -113,19 +103,23 @@ impl Task {
         }
         #[cfg(test)]
         if thread == 0 {
-            self.stray::<T>();
+            self.misbehave::<T>();
         }
     }
 
-    /// The access outside, where the program has one.
+    /// What the program does wrong, if it does.
     #[cfg(test)]
-    fn stray<T: Number>(&self) {
+    fn misbehave<T: Number>(&self) {
         let elements = self.output.elements() as isize;
-        match self.program.stray {
+        match self.program.misdeed {
             None => {}
-            Some(Stray::WritesBeyond) => self.output.write_stray(elements, T::from_element(7.0)),
-            Some(Stray::WritesBefore) => self.output.write_stray(-1, T::from_element(7.0)),
-            Some(Stray::ReadsBeyond) => {
+            Some(Misdeed::SpinsForEver) => planted::spin(),
+            Some(Misdeed::WritesToNoMemory) => planted::fault(),
+            Some(Misdeed::Exits) => planted::exit(),
+            Some(Misdeed::OutlastsAnEagerCaller) => planted::outlast(),
+            Some(Misdeed::WritesBeyond) => self.output.write_stray(elements, T::from_element(7.0)),
+            Some(Misdeed::WritesBefore) => self.output.write_stray(-1, T::from_element(7.0)),
+            Some(Misdeed::ReadsBeyond) => {
                 if let Some(input) = self.inputs.first() {
                     self.output.write_stray(elements - 1, input.read_stray::<T>(elements));
                 }

@@ -87,7 +87,7 @@ fn loading_fault_in_words(entry: &str, code: CUresult, words: String) -> DeviceE
     if is_sticky(code) {
         return DeviceError::Lost { reason: format!("loading {entry}: {words}") };
     }
-    DeviceError::Compile { entry: entry.to_owned(), log: words }
+    DeviceError::Load { entry: entry.to_owned(), reason: words }
 }
 
 fn is_sticky(code: CUresult) -> bool {
@@ -127,7 +127,7 @@ mod tests {
         let lost = fault(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
         assert!(matches!(&lost, DeviceError::Lost { reason } if reason.contains("the driver's words")), "{lost}");
         let wrong = fault(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
-        assert!(matches!(&wrong, DeviceError::Compile { entry, .. } if entry == "copy"), "{wrong}");
+        assert!(matches!(&wrong, DeviceError::Load { entry, .. } if entry == "copy"), "{wrong}");
     }
 
     #[test]

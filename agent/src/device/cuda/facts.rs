@@ -35,6 +35,11 @@ pub(super) fn find(driver: DriverVersion, nvrtc: (i32, i32)) -> Result<Vec<Found
     Ok(found)
 }
 
+/// The device with this UUID, wherever it stands in the driver's order.
+pub(super) fn of(uuid: &DeviceId, found: Vec<Found>) -> Option<Found> {
+    found.into_iter().find(|found| found.facts.uuid == *uuid)
+}
+
 fn device(ordinal: i32, nvml: Option<&Nvml>, runtime: &str) -> Result<Found, DriverError> {
     let handle = result::device::get(ordinal)?;
     let positive = |which: CUdevice_attribute| {
@@ -119,7 +124,37 @@ fn uuid(handle: sys::CUdevice) -> Result<[u8; 16], DriverError> {
 
 #[cfg(test)]
 mod tests {
+    use fleetcal_kernels::support;
+    use fleetcal_model::point::Sweep;
+    use fleetcal_model::policy::Caches;
+
     use super::*;
+    use crate::harness::flush::Flush;
+
+    /// Defect 10 of docs/harness.md.
+    #[test]
+    fn a_device_is_opened_by_its_uuid_and_works_with_its_own_facts() {
+        let facts = |uuid, compute_units, l2_cache_bytes| DeviceFacts {
+            compute_units,
+            l2_cache_bytes: Some(l2_cache_bytes),
+            last_level_cache_bytes: Some(l2_cache_bytes),
+            ..crate::testing::device(uuid)
+        };
+        let both = || {
+            let small = Found { ordinal: 0, facts: facts("GPU-0", 16, 1 << 20) };
+            vec![small, Found { ordinal: 1, facts: facts("GPU-1", 132, 50 << 20) }]
+        };
+        let (first, second) = (of(&"GPU-0".into(), both()), of(&"GPU-1".into(), both()));
+        let [first, second] = [first, second].map(|found| found.expect("both are there"));
+        assert_eq!([first.ordinal, second.ordinal], [0, 1]);
+        let flush = |found: &Found| {
+            let bytes = Flush::of(Caches::Cold, Sweep::Stream, 1, &found.facts).bytes.expect("cold means flushed");
+            (bytes, support::flush(&found.facts, bytes).blocks)
+        };
+        assert_eq!(flush(&first), (2 << 20, 128), "16 units with 8 blocks each");
+        assert_eq!(flush(&second), (100 << 20, 1056), "132 units with 8 blocks each, and its own caches");
+        assert!(of(&"GPU-2".into(), both()).is_none(), "and never another device instead");
+    }
 
     #[test]
     fn a_slice_is_told_from_a_whole_device() {

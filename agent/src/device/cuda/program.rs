@@ -72,6 +72,8 @@ impl Programs {
 
 /// Compiled, not loaded.
 struct Compiled {
+    /// Its source, with the macros that were defined.
+    name: String,
     image: Vec<u8>,
     source_digest: String,
     options: String,
@@ -123,17 +125,17 @@ fn compile(
     source: &DeviceSource,
     defines: &[String],
 ) -> Result<Compiled, DeviceError> {
-    let object = nvrtc
-        .compile(source, defines, architecture)
-        .map_err(|log| DeviceError::Compile { entry: format!("{} [{}]", source.name, defines.join(" ")), log })?;
+    let name = format!("{} [{}]", source.name, defines.join(" "));
+    let compiled = nvrtc.compile(source, defines, architecture);
+    let object = compiled.map_err(|log| DeviceError::Compile { entry: name.clone(), log })?;
     let source_digest = Sha256Digest::of(source.text.as_bytes()).to_hex();
-    Ok(Compiled { image: object.image, source_digest, options: object.options })
+    Ok(Compiled { name, image: object.image, source_digest, options: object.options })
 }
 
 fn load(context: &Arc<CudaContext>, program: Compiled) -> Result<Loaded, DeviceError> {
     let code_digest = Sha256Digest::of(&program.image).to_hex();
     let module = context
         .load_module(Ptx::from_binary(program.image))
-        .map_err(|error| driver::loading_fault(&program.options, error))?;
+        .map_err(|error| driver::loading_fault(&program.name, error))?;
     Ok(Loaded { module, source_digest: program.source_digest, code_digest, compile_options: program.options })
 }

@@ -202,5 +202,26 @@ fn queue(
 /// The driver gives milliseconds as `f32`: at one second its step is 60 ns, at one millisecond 0.06 ns.
 fn elapsed_ns(start: &CudaEvent, stop: &CudaEvent) -> Result<u64, DeviceError> {
     let milliseconds = start.elapsed_ms(stop).map_err(|error| driver::fault("reading an event", error))?;
-    Ok((f64::from(milliseconds) * 1e6).round().max(0.0) as u64)
+    Ok(nanoseconds(milliseconds))
+}
+
+/// Milliseconds as nanoseconds. What cannot have passed, less than nothing or no number, is no time at all: the harness
+/// counts no such interval.
+fn nanoseconds(milliseconds: f32) -> u64 {
+    let ns = (f64::from(milliseconds) * 1e6).round();
+    if ns.is_finite() && ns > 0.0 { ns as u64 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_have_passed_is_no_time() {
+        assert_eq!(nanoseconds(0.25), 250_000);
+        assert_eq!(nanoseconds(1.5e-3), 1500);
+        for impossible in [0.0, -0.0, -0.001, f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            assert_eq!(nanoseconds(impossible), 0, "{impossible}");
+        }
+    }
 }

@@ -57,6 +57,7 @@ impl Sensor for SimSensor {
                 | SimFault::WrongResult { .. }
                 | SimFault::OffByOne { .. }
                 | SimFault::OutOfMemory
+                | SimFault::Unloadable { .. }
                 | SimFault::Compile { .. } => {}
             }
         }

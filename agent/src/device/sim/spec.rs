@@ -58,7 +58,7 @@ pub enum SimSpecError {
     Model(#[from] UnknownName),
     /// There is no such fault.
     #[error(
-        "simulated devices have no fault `{text}`, they have: wrong_result:KERNEL, off_by_one:KERNEL[:ACCESS] (reads_beyond, writes_beyond, writes_before), compile:SOLUTION, oom, lost[:VISITS], hang[:VISITS], spin:SOLUTION, exit:SOLUTION, throttled:REASON[:VISITS], sensor_lost[:READINGS], foreign[:VISITS]"
+        "simulated devices have no fault `{text}`, they have: wrong_result:KERNEL, off_by_one:KERNEL[:ACCESS] (reads_beyond, writes_beyond, writes_before), compile:SOLUTION, unloadable:SOLUTION, oom, lost[:VISITS], hang[:VISITS], spin:SOLUTION, exit:SOLUTION, throttled:REASON[:VISITS], sensor_lost[:READINGS], foreign[:VISITS]"
     )]
     Fault {
         /// The text found.
@@ -120,6 +120,11 @@ pub enum SimFault {
     },
     /// `compile:SOLUTION`: the solution does not compile.
     Compile {
+        /// The solution's name.
+        solution: String,
+    },
+    /// `unloadable:SOLUTION`: the solution compiles, and its code cannot be loaded.
+    Unloadable {
         /// The solution's name.
         solution: String,
     },
@@ -229,6 +234,9 @@ impl FromStr for SimFault {
                 Ok(Self::OffByOne { kernel: kernel.to_owned(), access })
             }
             ("compile", Some(solution)) if !solution.is_empty() => Ok(Self::Compile { solution: solution.to_owned() }),
+            ("unloadable", Some(solution)) if !solution.is_empty() => {
+                Ok(Self::Unloadable { solution: solution.to_owned() })
+            }
             ("spin", Some(solution)) if !solution.is_empty() => Ok(Self::Spin { solution: solution.to_owned() }),
             ("exit", Some(solution)) if !solution.is_empty() => Ok(Self::Exit { solution: solution.to_owned() }),
             ("oom", None) => Ok(Self::OutOfMemory),
@@ -252,6 +260,7 @@ impl fmt::Display for SimFault {
             Self::WrongResult { kernel } => write!(f, "wrong_result:{kernel}"),
             Self::OffByOne { kernel, access } => write!(f, "off_by_one:{kernel}:{}", access.name()),
             Self::Compile { solution } => write!(f, "compile:{solution}"),
+            Self::Unloadable { solution } => write!(f, "unloadable:{solution}"),
             Self::Spin { solution } => write!(f, "spin:{solution}"),
             Self::Exit { solution } => write!(f, "exit:{solution}"),
             Self::OutOfMemory => f.write_str("oom"),
@@ -297,7 +306,7 @@ mod tests {
     #[test]
     fn text_round_trips() {
         let text = "2,seed=7,pace=0.01,visit_ms=20,model=S2,fault=wrong_result:triad,fault=oom,fault=lost:3,fault=hang,\
-                    fault=spin:s1,fault=exit:s2,\
+                    fault=spin:s1,fault=exit:s2,fault=unloadable:s3,\
                     fault=off_by_one:copy:reads_beyond,fault=off_by_one:add,\
                     fault=throttled:power_brake:2,fault=sensor_lost:5,fault=foreign";
         let spec = text.parse::<SimSpec>().expect("every setting is known");
@@ -308,6 +317,7 @@ mod tests {
             SimFault::Hang { after_visits: 0 },
             SimFault::Spin { solution: "s1".to_owned() },
             SimFault::Exit { solution: "s2".to_owned() },
+            SimFault::Unloadable { solution: "s3".to_owned() },
             SimFault::OffByOne { kernel: "copy".to_owned(), access: StrayAccess::ReadsBeyond },
             SimFault::OffByOne { kernel: "add".to_owned(), access: StrayAccess::WritesBeyond },
             SimFault::Throttled { reason: ThrottleReasons::POWER_BRAKE, from_visit: 2 },

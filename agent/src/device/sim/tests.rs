@@ -87,8 +87,11 @@ fn every_fault_is_what_it_says() {
     assert!(matches!(run("1,fault=lost:2", 3), Err(DeviceError::Lost { .. })), "the third does not");
     assert!(matches!(run("1,fault=oom", 1), Err(DeviceError::OutOfMemory { free_bytes: 0, .. })));
     let solution = Stream.solutions(&triad(1 << 20), &SimModel::S1.facts("SIM-a".into())).remove(0).name;
-    let outcome = run(&format!("1,fault=compile:{solution}"), 1);
-    assert!(matches!(outcome, Err(DeviceError::Compile { .. })), "{outcome:?}");
+    for (fault, said) in [("compile", "does not compile"), ("unloadable", "cannot be loaded")] {
+        let outcome = run(&format!("1,fault={fault}:{solution}"), 1);
+        let error = outcome.expect_err(fault).to_string();
+        assert!(error.contains(said), "{error}");
+    }
 }
 
 #[test]

@@ -34,6 +34,7 @@ const RESOLUTION_NS: u64 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     DoesNotCompile,
+    DoesNotLoad,
     FailsWhenTimed,
     LosesTheContext,
     IsWrong,
@@ -49,6 +50,8 @@ pub(crate) enum Fault {
     /// Writes beyond, but only when it is timed.
     WritesBeyondOnceTimed,
     TakesNoTime,
+    /// Takes no time in every third interval, as far as the clock can tell.
+    TakesNoTimeNowAndThen,
     /// Takes one and a half steps of the clock.
     TakesHardlyAnyTime,
 }
@@ -63,8 +66,8 @@ pub(crate) struct FakeDevice {
     /// Allocations that still succeed; the next one finds no memory.
     pub(crate) allocations_left: u64,
     pub(crate) peak_bytes: u64,
-    /// The clock jumps ahead by so much in the call of `time` of this number.
-    pub(crate) clock_jump: Option<(u64, u64)>,
+    /// The clock jumps by so much in the call of `time` of this number.
+    pub(crate) clock_jump: Option<(u64, i64)>,
     /// What earlier workers did.
     pub(crate) resume: Resume,
     /// Calls of `time` after which `interrupt` is set.
@@ -244,6 +247,10 @@ impl Device for FakeDevice {
                     log: "a bracket is missing".to_owned(),
                 });
             }
+            if self.fault(&solution.name) == Some(Fault::DoesNotLoad) {
+                let reason = "no kernel image for this device".to_owned();
+                return Err(DeviceError::Load { entry: solution.name.clone(), reason });
+            }
             Ok(Prepared {
                 program: (solution.name.clone(), solution.parameter("ns").unwrap_or(0)),
                 launch: Copies.launch(point, solution, &self.facts),
@@ -305,7 +312,7 @@ impl Device for FakeDevice {
             before_time(calls - 1);
         }
         if let Some((_, ns)) = self.clock_jump.filter(|(call, _)| *call == calls) {
-            self.clock.set(self.clock.get() + ns);
+            self.clock.set(self.clock.get().saturating_add_signed(ns));
         }
         if self.interrupt_after.is_some_and(|limit| calls >= limit) {
             self.interrupt.store(true, Ordering::Relaxed);
@@ -313,7 +320,9 @@ impl Device for FakeDevice {
         let sample = |index: u64, device: &mut Self| {
             let ns = (0..launches).try_fold(0, |ns, _| Ok(ns + device.work(prepared, arrays, true)?))?;
             let spread = ns * device.spread_percent * (index % 5) / 100;
-            Ok(RawSample { start_ns: device.clock.get() - ns, ns: ns + spread })
+            let unseen = device.fault(&prepared.program.0) == Some(Fault::TakesNoTimeNowAndThen)
+                && (device.clock.get() / ns.max(1)).is_multiple_of(3);
+            Ok(RawSample { start_ns: device.clock.get() - ns, ns: if unseen { 0 } else { ns + spread } })
         };
         (0..count).map(|index| sample(index, self)).collect()
     }

@@ -1,6 +1,6 @@
 //! Memory and time that do not suffice.
 
-use fleetcal_model::row::{Status, StopReason};
+use fleetcal_model::row::{Sample, Status, StopReason};
 
 use super::fake::{FakeDevice, point, task};
 use crate::harness::order::OFFSET_RANGE_BYTES;
@@ -97,6 +97,24 @@ fn a_hopeless_task_keeps_three_rounds_of_the_best() {
     assert_eq!(said.visits(said.row("s1").0).len(), 1, "one finalist is left");
     let plans: Vec<&Event> = said.0.iter().filter(|event| matches!(event, Event::Planned { .. })).collect();
     assert_eq!(plans.last(), Some(&&Event::Planned { visits: 4 + 3, rounds: 3 }), "progress must follow");
+}
+
+/// What no clock of ours does, and a virtual machine that is moved may show.
+#[test]
+fn a_clock_that_goes_back_costs_no_row_and_no_visit() {
+    let (mut device, mut task) = (FakeDevice::new(), task(vec![point(1 << 20, 1), point(1 << 21, 1)]));
+    task.policy.rounds_max = task.policy.rounds;
+    device.spread_percent = 10;
+    device.clock_jump = Some((25, -3_600_000_000_000));
+    let (outcome, said) = device.measure(&task);
+    outcome.expect("a clock that was set back is not wrong");
+    let rows = said.closed();
+    assert!(rows.len() == 2 && rows.values().all(|row| row.outcome.status == Status::Passed));
+    let visits: Vec<_> = rows.keys().flat_map(|row| said.visits(*row)).collect();
+    assert_eq!(visits.len(), 6, "no round is lost");
+    assert!(visits.iter().all(|visit| visit.stop_reason == StopReason::Count), "none is cut short");
+    let positive = |sample: &Sample| sample.ns > 0 && sample.ns < 1_000_000_000;
+    assert!(visits.iter().all(|visit| visit.samples.iter().all(positive)), "durations are the device's");
 }
 
 /// A host that was suspended: the clock goes on meanwhile, the device does not.

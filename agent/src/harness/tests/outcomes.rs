@@ -3,6 +3,7 @@
 use fleetcal_model::row::{Role, Status, StopReason};
 
 use super::fake::{FakeDevice, Fault, Said, point, task};
+use crate::assemble::assemble;
 use crate::device::DeviceError;
 use crate::harness::HarnessError;
 use crate::task::TaskSpec;
@@ -87,6 +88,7 @@ fn the_whole_output_of_one_timed_visit_is_judged_chosen_by_the_seed() {
 fn a_solution_that_cannot_run_is_invalid_and_the_others_go_on() {
     for (fault, word) in [
         (Fault::DoesNotCompile, "bracket"),
+        (Fault::DoesNotLoad, "cannot be loaded: no kernel image"),
         (Fault::FailsWhenTimed, "too many resources"),
         (Fault::TakesNoTime, "shorter than the clock"),
         (Fault::TakesHardlyAnyTime, "shorter than the clock"),
@@ -99,6 +101,21 @@ fn a_solution_that_cannot_run_is_invalid_and_the_others_go_on() {
         assert_eq!(finalists(&said), ["s0", "s2"], "{fault:?}");
         assert_eq!(said.closed().len(), 4, "{fault:?}: every solution has its row");
     }
+}
+
+#[test]
+fn intervals_that_took_no_time_do_not_count_and_the_others_do() {
+    let said = with_fault("s0", Fault::TakesNoTimeNowAndThen);
+    let (index, row) = said.row("s0");
+    assert_eq!(row.outcome.status, Status::Passed, "{:?}", row.outcome.reason);
+    let visits: Vec<_> = said.visits(index).into_iter().cloned().collect();
+    let samples: Vec<_> = visits.iter().flat_map(|visit| &visit.samples).collect();
+    let unseen = samples.iter().filter(|sample| sample.ns == 0).count();
+    assert!(unseen > 0 && unseen < samples.len() / 2, "{unseen} of {} show no time", samples.len());
+    assert!(samples.iter().all(|sample| sample.accepted == (sample.ns > 0)), "what was not seen must not count");
+    let row = assemble(row.clone(), &visits).expect("JSON holds a row");
+    assert_eq!(row.timing.estimate_ns, Some(1000.0), "the estimate is of the others");
+    assert_eq!(finalists(&said), ["s0", "s1"], "and nothing looks faster for it");
 }
 
 #[test]

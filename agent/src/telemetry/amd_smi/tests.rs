@@ -65,6 +65,9 @@ int amdsmi_get_gpu_metrics_info(void *processor, table *said) {
     if (kind(processor) == 2) return 0;
     said->hot_spot = 50; said->memory = 60; said->busy = 7; said->memory_mhz = 1300;
     if (kind(processor) == 1) {
+        /* After three tables it gives no more. */
+        static int tables;
+        if (++tables > 3) return 7;
         said->edge = 40; said->core_mhz = 1700; said->average_watts = 305; said->throttlers = 1ull << 36 | 1;
         return 0;
     }
@@ -155,6 +158,24 @@ fn throttling_is_what_was_counted_between_two_tables() {
     assert_eq!(at(920), capped, "and the next two are near again");
     at(1300);
     assert_eq!(at(1500), None, "that a table was seen once more makes it no younger");
+}
+
+#[test]
+fn a_table_that_is_refused_costs_its_values_only() {
+    let Some(library) = stand_in((26, 0)) else { return };
+    let mut sensor = AmdSmiSensor::of(library.expect("26.0 is known"), "0000:66:00.0").expect("it is there");
+    let readings: Vec<Reading> = (0..4).map(|_| sensor.read_whole()).collect();
+    assert!(readings[..3].iter().all(|reading| reading.core_clock_khz == Some(1_700_000)), "{readings:?}");
+    let expected = Reading {
+        temperature_mc: Some(33_000),
+        hot_spot_mc: Some(33_000),
+        memory_temperature_mc: Some(33_000),
+        fan_percent: Some(20),
+        ecc_corrected: Some(5),
+        ecc_uncorrected: Some(1),
+        ..Reading::default()
+    };
+    assert_eq!(readings[3], expected, "no value of an earlier table stands in");
 }
 
 #[test]

@@ -96,7 +96,8 @@ async fn killing_a_worker_kills_what_it_started() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
-    let error =
-        Worker::spawn(Path::new("/nowhere/fleetcal"), &request(String::new())).expect_err("there is none").to_string();
+    let error = Worker::spawn(Path::new("/nowhere/fleetcal"), &[], &request(String::new()))
+        .expect_err("there is none")
+        .to_string();
     assert!(error.contains("/nowhere/fleetcal"), "{error}");
 }
