@@ -66,7 +66,7 @@ fn the_host_processor_keeps_the_contract() {
 
 #[test]
 fn simulated_devices_keep_the_contract() {
-    for model in ["2,model=S1", "2,model=S2"] {
+    for model in ["1,model=S1", "2,model=S2"] {
         check(Backend::Sim, &model.parse().expect("a specification"));
     }
 }

@@ -28,6 +28,8 @@ use crate::worker::worker_main;
 const LAUNCH_DEADLINE: Duration = Duration::from_secs(2);
 /// Longest wait for a task of which three workers die.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Why a solution cannot run on some processors.
+const NOT_ON_THIS_PROCESSOR: &str = "there are no stores past the caches";
 /// The test below.
 const NAME: &str = "runner::tests::processor::a_kernel_that_spins_faults_or_exits_costs_its_own_solution_alone";
 
@@ -118,7 +120,7 @@ async fn survive(misdeed: &str, manner: &str) {
             assert_eq!(row.outcome.status, Status::Invalid, "{misdeed}: {reason}");
             assert!(reason.contains("3 workers") && reason.contains(manner), "{misdeed}: {reason}");
             assert!(row.timing.rounds.is_empty(), "{misdeed}: no time of it is published");
-        } else {
+        } else if !reason.contains(NOT_ON_THIS_PROCESSOR) {
             assert_eq!(row.outcome.status, Status::Passed, "{misdeed}: {} is blamed: {reason}", row.work.solution);
             let mut rounds: Vec<u64> = row.timing.rounds.iter().map(|round| round.round).collect();
             rounds.sort_unstable();
@@ -126,8 +128,9 @@ async fn survive(misdeed: &str, manner: &str) {
             assert_eq!(rounds, if finalist { vec![0, 1, 2, 3] } else { vec![0] }, "{misdeed}: each round once");
         }
     }
+    let sound = rows.iter().filter(|row| row.outcome.status == Status::Passed).count();
     let finalists = rows.iter().filter(|row| row.timing.rounds.len() == 4).count();
-    assert_eq!(finalists, 2.min(solutions.len() - 1), "{misdeed}: the best of the others were measured in full");
+    assert!(sound > 0 && finalists == sound.min(2), "{misdeed}: of {sound} others {finalists} were measured in full");
 }
 
 async fn rows_and_ending(stage: &mut Stage) -> (Vec<Row>, TaskEnding) {
