@@ -167,6 +167,42 @@ fn a_worker_that_hangs_ends_with_its_agent_however_that_dies() {
     wait_until("the worker is gone", || (!is_alive(worker)).then_some(()));
 }
 
+/// The host processor through the whole binary: one worker is killed, as by a system that is out of memory, the next one
+/// stands still. What kernels can do by themselves is in `agent/src/runner/tests/processor.rs`.
+#[test]
+fn workers_of_the_host_processor_that_are_killed_or_stand_still_are_followed_by_others() {
+    let data = TempDir::new().expect("a temporary folder");
+    let plan = data.path().join("faults.toml");
+    // Visits long enough to be met in the middle.
+    let text = PLAN
+        .replace("2^26", "2^20")
+        .replace("samples_min = 3", "samples_min = 400")
+        .replace("samples_max = 3", "samples_max = 400");
+    std::fs::write(&plan, text).expect("a plan can be written");
+    let (plan, folder) = (plan.display().to_string(), data.path().display().to_string());
+    let arguments = ["calibrate", "--plan", &plan, "--backend", "cpu", "--data", &folder, "--no-monitor"];
+    let agent = Background::start(fleetcal(&[&arguments[..], &["--launch-deadline", "2"]].concat()));
+    let visits = data.path().join("agent/spool/visits");
+    let mut shot = Vec::new();
+    for (signal, more) in [("KILL", 1), ("STOP", 2)] {
+        let before = lines(&visits, "{\"Visited\"");
+        wait_until("visits end", || (lines(&visits, "{\"Visited\"") >= before + more).then_some(()));
+        let fresh = || children(agent.id()).into_iter().find(|worker| !shot.contains(worker) && is_alive(*worker));
+        let worker = wait_until("a worker is at work", fresh);
+        let sent = std::process::Command::new("kill").args([&format!("-{signal}"), &worker.to_string()]).status();
+        assert!(sent.expect("kill runs").success(), "{signal} could not be sent to {worker}");
+        shot.push(worker);
+    }
+    let (_, _, said) = agent.wait();
+    assert!(said.contains("1 of 1 tasks done"), "the task was not done:\n{said}");
+    for death in ["worker died of signal 9 (SIGKILL); a fresh worker goes on", "took longer than"] {
+        assert!(said.contains(death), "`{death}` was not said:\n{said}");
+    }
+    let rows = read_parts(data.path(), &RowFilter::All).rows;
+    assert_others_are_whole(&rows, "", &said);
+    assert!(shot.iter().all(|worker| !is_alive(*worker)), "no worker is left behind");
+}
+
 /// Processes that any thread of a process started.
 fn children(process: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
