@@ -7,7 +7,9 @@
 //! gap between two launches is inside, once a launch. So a batched time is that of a kernel in a row of its kind, which is
 //! what a caller that launches many sees, and the row says `batched`.
 //!
-//! The number is chosen once a row, before its first sample, from a probe that no row keeps. Only warm intervals are
+//! The number is chosen once a row, before its first sample, from a probe that no row keeps. Whether to batch at all is
+//! chosen once a point: a single time and one of many are times of different things, and solutions are ranked against each
+//! other. The first solution that is visited decides for all, and leaves room for faster ones. Only warm intervals are
 //! batched: a cold one needs its flush before every launch, and an oversized launch is long anyway.
 
 use fleetcal_model::policy::Batching;
@@ -28,6 +30,13 @@ const RESOLUTIONS: f64 = 200.0;
 
 /// An interval is at least so long, nanoseconds, whatever the clock promises.
 const INTERVAL_NS_MIN: f64 = 50_000.0;
+
+/// A point is batched where the first of its solutions is shorter than so many intervals: others may be as many times
+/// faster, and are still timed well enough.
+const SLOWEST_FIRST: u64 = 4;
+
+/// Fewest launches of a batched interval.
+const LAUNCHES_MIN: u64 = 2;
 
 /// Most launches of an interval: drivers queue about a thousand before the host has to wait.
 const LAUNCHES_MAX: u64 = 1_000;
@@ -57,27 +66,36 @@ impl<D: Device> Listener<D> for Batcher {
         if !wanted || record.publication != Publication::Unsaid || !record.verdict.is_live() {
             return Ok(());
         }
-        let launches = choose(bench)?;
+        let (timing_mode, launches) = choose(bench)?;
+        let point = bench.position.point;
+        bench.points[point].timing_mode = Some(timing_mode);
         let timing = &mut bench.record().template.timing;
-        timing.enqueues_per_sample = launches;
-        timing.timing_mode = if launches > 1 { TimingMode::Batched } else { TimingMode::Single };
+        (timing.timing_mode, timing.enqueues_per_sample) = (timing_mode, launches);
         Ok(())
     }
 }
 
-/// Probes until an interval is long enough.
-fn choose<D: Device>(bench: &mut Bench<'_, D>) -> Result<u64, HarnessError> {
+/// The point's mode, chosen where it has none, and how many launches of the solution in hand make an interval long
+/// enough in it.
+fn choose<D: Device>(bench: &mut Bench<'_, D>) -> Result<(TimingMode, u64), HarnessError> {
     let (visit_ns_max, samples_min) = (bench.visit_ns_max(), bench.limits.samples_min);
     let shortest_ns = shortest_interval_ns(&bench.record().template.timing).min(visit_ns_max / samples_min.max(1));
+    if bench.point().timing_mode == Some(TimingMode::Single) {
+        return Ok((TimingMode::Single, 1));
+    }
+    let mut interval_ns = probe(bench, 1)?;
+    if bench.point().timing_mode.is_none() && interval_ns >= SLOWEST_FIRST.saturating_mul(shortest_ns) {
+        return Ok((TimingMode::Single, 1));
+    }
     let mut launches = 1;
-    for _ in 0..PROBES_MAX {
-        let interval_ns = probe(bench, launches)?;
+    for _ in 1..PROBES_MAX {
         match more_launches(launches, interval_ns, shortest_ns) {
             Some(more) => launches = more,
             None => break,
         }
+        interval_ns = probe(bench, launches)?;
     }
-    Ok(launches)
+    Ok((TimingMode::Batched, launches.max(LAUNCHES_MIN)))
 }
 
 /// Shortest interval that the instrument of a row can be trusted with, nanoseconds.

@@ -2,7 +2,7 @@
 
 use fleetcal_kernels::BufferSpec;
 use fleetcal_model::point::{Point, Solution};
-use fleetcal_model::row::{Row, Sample, Status, StopReason};
+use fleetcal_model::row::{Row, Sample, Status, StopReason, TimingMode};
 use fleetcal_model::statistics::median;
 
 use super::budget::VisitCost;
@@ -20,6 +20,8 @@ pub struct PointWork {
     pub buffers: Vec<BufferSpec>,
     /// What is done about caches.
     pub flush: Flush,
+    /// How launches of all of its solutions are timed; none until the first of them is.
+    pub timing_mode: Option<TimingMode>,
     /// Indices of its records.
     pub records: Vec<usize>,
 }

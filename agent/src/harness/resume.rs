@@ -55,6 +55,8 @@ impl<D: Device> Bench<'_, D> {
                 self.say(Event::RowForgotten { row: known.row })?;
             } else {
                 self.records[record].take_up(known);
+                let point = self.records[record].point;
+                self.points[point].timing_mode = Some(known.template.timing.timing_mode);
             }
         }
         let Some(checkpoint) = &resume.checkpoint else { return Ok(()) };

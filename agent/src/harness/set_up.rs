@@ -71,6 +71,7 @@ fn point_work<D: Device>(bench: &Bench<'_, D>, point: &Point) -> PointWork {
         point: point.clone(),
         buffers: bench.family.buffers(point),
         flush: Flush::of(bench.setting.task.policy.caches, point.sweep, bytes_distinct, facts),
+        timing_mode: None,
         records: Vec::new(),
     }
 }

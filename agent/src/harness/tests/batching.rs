@@ -1,5 +1,7 @@
 //! Short kernels, timed many at a time.
 
+use std::collections::BTreeSet;
+
 use fleetcal_model::policy::{Batching, Caches};
 use fleetcal_model::row::{FlushMode, Status, TimingMode};
 
@@ -71,7 +73,7 @@ fn long_cold_and_oversized_launches_are_timed_one_by_one_and_so_is_everything_wh
         assert!(device.logged("time").iter().all(|line| !line.contains("of")), "{mode:?}: {:?}", device.log);
     };
     let mut slow = FakeDevice::new();
-    slow.slowness = 50;
+    slow.slowness = 200;
     single(&mut slow, &batched(64, 1), FlushMode::Warm);
     single(&mut FakeDevice::new(), &batched(1 << 20, 1), FlushMode::Oversized);
     let mut cold = batched(64, 1);
@@ -80,6 +82,26 @@ fn long_cold_and_oversized_launches_are_timed_one_by_one_and_so_is_everything_wh
     let mut never = batched(64, 1);
     never.policy.batching = Batching::Never;
     single(&mut FakeDevice::new(), &never, FlushMode::Warm);
+}
+
+#[test]
+fn solutions_of_one_point_are_timed_alike_whichever_is_visited_first() {
+    // s0 takes 190 us, s1 209, s2 228: the first to be visited is above or below four times 50 us.
+    let modes: BTreeSet<&str> = (0..16)
+        .map(|seed| {
+            let mut device = FakeDevice::new();
+            device.slowness = 190;
+            let said = measured(&mut device, &TaskSpec { seed, ..batched(64, 3) });
+            let timings: Vec<_> = said.closed().into_values().map(|row| row.timing.clone()).collect();
+            let modes: BTreeSet<&str> = timings.iter().map(|timing| timing.timing_mode.name()).collect();
+            assert_eq!((timings.len(), modes.len()), (3, 1), "seed {seed}: {modes:?}");
+            let launches = timings.iter().map(|timing| timing.enqueues_per_sample);
+            let wanted = if modes.contains("batched") { 2 } else { 1 };
+            assert!(launches.into_iter().all(|launches| launches == wanted), "seed {seed}: {timings:?}");
+            modes.first().copied().unwrap_or_default()
+        })
+        .collect();
+    assert_eq!(modes.len(), 2, "both orders were tried: {modes:?}");
 }
 
 #[test]
