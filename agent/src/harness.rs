@@ -30,7 +30,7 @@ pub mod clock;
 mod data;
 pub mod flush;
 pub mod listener;
-mod load;
+pub mod load;
 mod look;
 pub mod monitor;
 pub mod order;
@@ -172,7 +172,7 @@ fn measure_family<D: Device>(
         Box::new(progress::ProgressListener::of(setting.resume)),
         Box::new(data::DataInitialisation),
         // Before the validator, whose poison must be overwritten by timed launches alone.
-        Box::new(load::Loader::default()),
+        Box::new(load::Loader::of(monitor.shared())),
         Box::new(validator::ReferenceValidator::new(policy.validate_elements)),
         Box::new(bounds::GuardZones),
         Box::new(batching::Batcher),

@@ -17,7 +17,7 @@ mod vocabulary;
 
 pub use conditions::Conditions;
 pub use timing::{Round, Sample, Timing};
-pub use vocabulary::{FlushMode, IntervalMethod, Origin, Role, Status, StopReason, TimingMode};
+pub use vocabulary::{FlushMode, IntervalMethod, Origin, Role, RowLoad, Status, StopReason, TimingMode};
 
 /// Version of the row schema. 0 until every sweep exists.
 pub const ROW_SCHEMA_VERSION: u64 = 0;

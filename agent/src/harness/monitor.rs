@@ -6,6 +6,7 @@
 //! solutions, whose rows are judged by the rounds that measure them, or by it where there are none. With `monitor = false` nothing is started,
 //! and rows say nothing.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fleetcal_model::row::Sample;
@@ -49,7 +50,7 @@ struct Batch {
 pub(super) struct HardwareMonitor {
     /// Whether anybody is to look.
     on: bool,
-    monitor: Option<Monitor>,
+    monitor: Option<Rc<Monitor>>,
     /// Whether the device's time is its own: no reading can come in time there by itself.
     own_time: bool,
     processors: Option<Processors>,
@@ -82,7 +83,7 @@ impl HardwareMonitor {
         });
         let on_host = bench.device.processors();
         let monitor = match started {
-            Ok(monitor) => Some(monitor),
+            Ok(monitor) => Some(Rc::new(monitor)),
             Err(reason) => {
                 // Virtual machines show no sensor of their processor; a row without a source says so well enough.
                 if on_host.is_none() && !own_time {
@@ -100,6 +101,11 @@ impl HardwareMonitor {
             processors: on_host.or_else(|| (!own_time).then(|| Processors::all(root))),
             ..Self::default()
         })
+    }
+
+    /// The monitor, for others who want to know how the device is; none where nobody looks.
+    pub(super) fn shared(&self) -> Option<Rc<Monitor>> {
+        self.monitor.clone()
     }
 
     /// The last whole reading, where it ended no earlier than the last first batch of a visit began. An older one says

@@ -6,6 +6,7 @@ use std::time::Duration;
 use fleetcal_model::policy::MeasuringPolicy;
 use tokio::time::Instant;
 
+use crate::harness::load::LOAD_TIMES_MAX;
 use crate::worker::message::Event;
 use crate::worker::resume::{InHand, Stage};
 
@@ -95,7 +96,8 @@ impl Deadlines {
 
 /// What a policy may have a healthy worker wait for at any time: idleness, load, a cool device.
 fn pauses(policy: &MeasuringPolicy) -> Duration {
-    Duration::from_nanos(policy.load_ns.saturating_add(policy.settle_ns_max))
+    let load_ns = policy.load_ns.saturating_mul(LOAD_TIMES_MAX);
+    Duration::from_nanos(load_ns.saturating_add(policy.settle_ns_max))
 }
 
 /// Watches one worker: what it has in hand, and until when.

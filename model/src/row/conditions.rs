@@ -28,7 +28,7 @@ pub struct Conditions {
     pub rows_remapped: Option<u64>,
     /// Whether other devices of the node were busy: `alone` or `node_full`.
     pub neighbours: Option<String>,
-    /// `burst` or `sustained`.
+    /// A [`super::RowLoad`], where the plan names a load.
     pub load: Option<String>,
     /// Devices of the node measured at the same time, this one not counted.
     pub co_running_devices: Option<u64>,

@@ -81,6 +81,20 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// The load that a row's samples were taken under, where its plan names one. None is ever pooled with another.
+    RowLoad, "load" {
+        /// After idleness, for a few milliseconds.
+        Burst => "burst",
+        /// After the plan's time under load, with clock and power seen to stand still.
+        Sustained => "sustained",
+        /// After the plan's time under load; no sensor says a clock or a power.
+        SustainedUnverified => "sustained_unverified",
+        /// After several times the plan's time under load, and clock or power still moved.
+        Unsettled => "unsettled",
+    }
+}
+
+vocabulary! {
     /// How launches were timed.
     TimingMode, "timing mode" {
         /// Each in an interval of its own.

@@ -1,10 +1,14 @@
 //! Burst and sustained load.
 
+use std::collections::BTreeSet;
+
 use fleetcal_model::policy::Load;
 use fleetcal_model::row::{Origin, Role, StopReason};
 
 use super::fake::{FakeDevice, Said, point, task};
 use crate::task::TaskSpec;
+use crate::telemetry::{Reading, Sensor};
+use crate::worker::message::Event;
 
 const MS: u64 = 1_000_000;
 
@@ -69,10 +73,55 @@ fn sustained_load_runs_before_each_round_and_makes_up_for_idleness_between_visit
     let repaid = load_ms(visit_ends[0] + 1, visit_ends[1]);
     assert!((1..=20).contains(&repaid), "a warm-up of 1 ms is all that lay between: {all:?}");
     assert!(load_ms(visit_ends[1] + 1, visit_ends[2]) >= 200, "the second round is loaded again: {all:?}");
-    assert!(said.closed().values().all(|row| row.conditions.load.as_deref() == Some("sustained")));
+    assert!(
+        said.closed().values().all(|row| row.conditions.load.as_deref() == Some("sustained_unverified")),
+        "it has no sensor"
+    );
     for visit in said.closed().keys().flat_map(|row| said.visits(*row)) {
         assert_eq!(visit.samples.len(), 2, "the load is in no row");
     }
+}
+
+/// Rows of a device under sustained load whose sensor says what a function of the number of its reading says, what was
+/// noted, and for how long the device worked before the first sample, milliseconds.
+fn under_load(mhz: impl FnMut(u64) -> u64 + Send + 'static) -> (BTreeSet<String>, Vec<String>, u64) {
+    let (mut device, task) = loaded(Load::Sustained, 1);
+    *device.sensor.borrow_mut() = Some(Box::new(Clocked(mhz, 0)));
+    let said = measured(&mut device, &task);
+    let loads = said.closed().into_values().filter_map(|row| row.conditions.load.clone()).collect();
+    let note = |event: &Event| if let Event::Note(note) = event { Some(note.clone()) } else { None };
+    let notes = said.0.iter().filter_map(note).collect();
+    let all = batches(&device);
+    let first = all.iter().position(|count| *count == 2).expect("visits of two samples");
+    (loads, notes, all[..first].iter().sum())
+}
+
+struct Clocked<F>(F, u64);
+
+impl<F: FnMut(u64) -> u64 + Send> Sensor for Clocked<F> {
+    fn source(&self) -> &'static str {
+        "clocked"
+    }
+    fn read(&mut self) -> Reading {
+        self.1 += 1;
+        Reading { core_clock_khz: Some(1_000 * (self.0)(self.1)), ..Reading::default() }
+    }
+}
+
+#[test]
+fn a_row_says_sustained_where_the_clock_stood_still_and_the_load_goes_on_until_it_does() {
+    let (loads, notes, worked_ms) = under_load(|_| 1_980);
+    assert_eq!((loads, notes.len()), (BTreeSet::from(["sustained".to_owned()]), 0), "{notes:?}");
+    assert!((200..=221).contains(&worked_ms), "no longer than the plan says: {worked_ms}");
+
+    let (loads, _, worked_ms) = under_load(|reading| 1_980 - 15 * reading.min(8));
+    assert_eq!(loads, BTreeSet::from(["sustained".to_owned()]), "it settled in the end");
+    assert!((230..=400).contains(&worked_ms), "it was loaded on until then: {worked_ms}");
+
+    let (loads, notes, worked_ms) = under_load(|reading| 1_980 - 60 * (reading % 2));
+    assert_eq!(loads, BTreeSet::from(["unsettled".to_owned()]));
+    assert!((800..=860).contains(&worked_ms), "four times the plan's time: {worked_ms}");
+    assert!(notes.iter().any(|note| note.contains("clock moved by 3.0%") && note.contains("`unsettled`")), "{notes:?}");
 }
 
 #[test]
