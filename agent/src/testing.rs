@@ -124,6 +124,7 @@ pub(crate) fn visit(row: u64, round: u64) -> Visit {
         plan: RoundPlan { rounds: 3, pilot: None },
         started_utc_ns: 1 + round,
         ended_utc_ns: 2 + round,
+        wall_ns: 0,
         co_running: None,
         seen: None,
         votes: Vec::new(),

@@ -57,6 +57,7 @@ fn visit(round: u64, ns: u64) -> Visit {
         plan: RoundPlan { rounds: 3, pilot: None },
         started_utc_ns: 100 + round,
         ended_utc_ns: 200 + round,
+        wall_ns: 0,
         co_running: None,
         seen: None,
         votes: Vec::new(),

@@ -51,6 +51,7 @@ impl<D: Device> Listener<D> for Reporter {
             plan,
             started_utc_ns: visit.started_utc_ns,
             ended_utc_ns,
+            wall_ns: bench.since_ns(visit.started_ns),
             co_running: None,
             seen: visit.seen,
             votes: visit.votes,

@@ -36,6 +36,7 @@ impl<D: Device> Bench<'_, D> {
             selected: selected
                 .map(|record| Chosen { subject: self.subject(record), plan: self.records[record].plan })
                 .collect(),
+            spent_ns: self.spent_ns(),
         };
         self.say(Event::Decided(checkpoint))
     }

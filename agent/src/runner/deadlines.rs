@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fleetcal_model::policy::MeasuringPolicy;
+use fleetcal_model::policy::{Load, MeasuringPolicy};
 use tokio::time::Instant;
 
 use crate::harness::load::LOAD_TIMES_MAX;
@@ -96,7 +96,11 @@ impl Deadlines {
 
 /// What a policy may have a healthy worker wait for at any time: idleness, load, a cool device.
 fn pauses(policy: &MeasuringPolicy) -> Duration {
-    let load_ns = policy.load_ns.saturating_mul(LOAD_TIMES_MAX);
+    let load_ns = match policy.load {
+        Some(Load::Sustained) => policy.load_ns.saturating_mul(LOAD_TIMES_MAX),
+        Some(Load::Burst) => policy.load_ns,
+        None => 0,
+    };
     Duration::from_nanos(load_ns.saturating_add(policy.settle_ns_max))
 }
 
@@ -235,6 +239,13 @@ mod tests {
         assert_eq!((watch.due(), &watch.in_hand().subject), (later + deadlines.data, &None), "that visit is over");
         watch.told_to_stop(later);
         assert_eq!(watch.due(), later + GONE, "told to stop, only its end is waited for");
+    }
+
+    #[test]
+    fn a_load_that_the_plan_does_not_name_delays_nobody_and_a_sustained_one_may_be_prolonged() {
+        let policy = |load| MeasuringPolicy { load, load_ns: 1_000, settle_ns_max: 7, ..MeasuringPolicy::default() };
+        let pauses_ns = |load| pauses(&policy(load)).as_nanos();
+        assert_eq!([None, Some(Load::Burst), Some(Load::Sustained)].map(pauses_ns), [7, 1_007, 4_007]);
     }
 
     #[test]

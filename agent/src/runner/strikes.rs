@@ -10,6 +10,10 @@ const STRIKES: usize = 3;
 /// Workers that may die in a row without any progress and without a solution in hand.
 const BARREN: u64 = 3;
 
+/// Workers that may die in a row without any progress, whatever they had in hand: as many as four solutions in a row may
+/// kill. Then it is the device that kills them, and each further solution would cost three more.
+const FRUITLESS: u64 = 4 * STRIKES as u64;
+
 /// How a worker died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
@@ -43,6 +47,8 @@ struct Struck {
 pub(super) struct Strikes {
     struck: BTreeMap<Subject, Struck>,
     barren: u64,
+    /// Deaths since the last progress.
+    fruitless: u64,
     deaths: u64,
     died_preparing: bool,
 }
@@ -52,8 +58,14 @@ impl Strikes {
     pub(super) fn take(&mut self, in_hand: &InHand, manner: Manner, reason: &str, progress: bool) -> Consequence {
         self.deaths += 1;
         self.died_preparing |= in_hand.stage == Stage::Prepare;
-        if progress {
-            self.barren = 0;
+        // A fault at a border is the finding itself.
+        let is_finding = in_hand.stage == Stage::Bounds && manner == Manner::Fault;
+        if progress || is_finding {
+            (self.barren, self.fruitless) = (0, 0);
+        }
+        self.fruitless += 1;
+        if self.fruitless >= FRUITLESS {
+            return Consequence::GiveUp;
         }
         let Some(subject) = &in_hand.subject else {
             self.barren += 1;
@@ -62,8 +74,7 @@ impl Strikes {
         let struck = self.struck.entry(subject.clone()).or_default();
         struck.workers += 1;
         struck.last = format!("{}: {reason}", in_hand.stage.when());
-        // A fault at a border is the finding itself.
-        let limit = if in_hand.stage == Stage::Bounds && manner == Manner::Fault { 1 } else { STRIKES };
+        let limit = if is_finding { 1 } else { STRIKES };
         if struck.workers < limit {
             return Consequence::GoOn;
         }
@@ -117,6 +128,30 @@ mod tests {
         assert!(matches!(last, Consequence::SetAside(subject) if subject.solution == "s0"));
         let [aside] = &strikes.set_aside()[..] else { panic!("one is set aside: {:?}", strikes.set_aside()) };
         assert_eq!(aside.reason, "it ended 3 workers, the last while launches were timed: exit code 139");
+    }
+
+    #[test]
+    fn a_device_that_kills_every_worker_is_given_up_before_every_solution_has_had_its_three() {
+        let mut strikes = Strikes::default();
+        let mut die = |death: u64, progress| {
+            let solution = format!("s{}", death / 3);
+            strikes.take(&in_hand(Stage::WarmUp, Some(&solution)), Manner::Fault, "device lost", progress)
+        };
+        let ended = (0..100).find(|&death| die(death, false) == Consequence::GiveUp);
+        assert_eq!(ended, Some(11), "twelve workers");
+        let mut strikes = Strikes::default();
+        let mut die = |death: u64, progress| {
+            let solution = format!("s{}", death / 3);
+            strikes.take(&in_hand(Stage::WarmUp, Some(&solution)), Manner::Fault, "device lost", progress)
+        };
+        let ended = (0..100).find(|&death| die(death, death % 10 == 0) == Consequence::GiveUp);
+        assert_eq!(ended, None, "a worker now and then got somewhere");
+        let mut strikes = Strikes::default();
+        for solution in 0..100 {
+            let bounds = in_hand(Stage::Bounds, Some(&format!("s{solution}")));
+            let consequence = strikes.take(&bounds, Manner::Fault, "signal 11", false);
+            assert!(matches!(consequence, Consequence::SetAside(_)), "each is a finding: {consequence:?}");
+        }
     }
 
     #[test]

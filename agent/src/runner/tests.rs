@@ -140,7 +140,7 @@ async fn a_silent_worker_is_stopped_and_one_that_cannot_be_stopped_costs_its_dev
     let Some(SessionInput::TaskEnded { ending, .. }) = stage.told.recv().await else { panic!("nothing else happened") };
     assert!(ending.quarantine.is_some(), "{ending:?}");
     let TaskOutcome::Failed { reason, retry: true } = ending.outcome else { panic!("it failed: {ending:?}") };
-    assert!(reason.contains("took longer than 93 s") && reason.contains("cannot be stopped"), "{reason}");
+    assert!(reason.contains("took longer than 92 s") && reason.contains("cannot be stopped"), "{reason}");
 }
 
 #[tokio::test]

@@ -91,6 +91,9 @@ pub struct Visit {
     pub started_utc_ns: u64,
     /// End, nanoseconds since 1970 UTC.
     pub ended_utc_ns: u64,
+    /// What it took, nanoseconds, by a clock that is never set.
+    #[serde(default)]
+    pub wall_ns: u64,
     /// Who was measured beside it: the agent's to fill in.
     pub co_running: Option<CoRunning>,
     /// What the monitor saw of it; none where nobody looked.

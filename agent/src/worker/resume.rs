@@ -96,13 +96,19 @@ pub struct Checkpoint {
     pub limits: Limits,
     /// Who is visited in rounds to come.
     pub selected: Vec<Chosen>,
+    /// Time that the task has taken until then, all workers together, nanoseconds.
+    #[serde(default)]
+    pub spent_ns: u64,
 }
 
 impl Resume {
-    /// Time that earlier workers spent on visits, nanoseconds.
+    /// Time that earlier workers took, nanoseconds: all of it until the last checkpoint, rows that are forgotten since
+    /// included, and after it their visits.
     pub fn spent_ns(&self) -> u64 {
-        let visits = self.open.iter().flat_map(|row| &row.visits);
-        visits.fold(0, |total: u64, visit| total.saturating_add(visit.wall_ns))
+        let (spent_ns, since_round) =
+            self.checkpoint.as_ref().map_or((0, 0), |checkpoint| (checkpoint.spent_ns, checkpoint.next_round));
+        let visits = self.open.iter().flat_map(|row| &row.visits).filter(|visit| visit.round >= since_round);
+        visits.fold(spent_ns, |total, visit| total.saturating_add(visit.wall_ns))
     }
 
     /// Visits that ended.
@@ -172,4 +178,26 @@ pub struct Resume {
     pub set_aside: Vec<SetAside>,
     /// Whether solutions are prepared one by one, because preparing all at once killed a worker.
     pub one_by_one: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::budget::Limits;
+    use crate::testing::{lease, template};
+
+    #[test]
+    fn what_earlier_workers_took_is_the_last_checkpoint_and_the_visits_since() {
+        let visit = |round| KnownVisit { round, median_ns: None, timed_ns: 1, samples: 1, wall_ns: 100, seen: None };
+        let visits = (1..=3).map(visit).collect();
+        let row = KnownRow { row: 0, template: Box::new(template(&lease("t"), "s0")), visits };
+        let limits = Limits { rounds: 5, finalists: 1, samples_min: 1, samples_max: 1 };
+        let mut resume = Resume { open: vec![row], ..Resume::default() };
+        assert_eq!(resume.spent_ns(), 300, "nothing else is known");
+        resume.checkpoint =
+            Some(Checkpoint { first_round: 1, next_round: 3, limits, selected: Vec::new(), spent_ns: 10_000 });
+        assert_eq!(resume.spent_ns(), 10_100, "rounds 1 and 2 are in the checkpoint, with what else they cost");
+        resume.open.clear();
+        assert_eq!(resume.spent_ns(), 10_000, "rows that were forgotten were paid for all the same");
+    }
 }

@@ -69,7 +69,7 @@ fn known_visit(visit: &Visit) -> KnownVisit {
         timed_ns: visit.samples.iter().map(|sample| sample.ns).sum(),
         samples: visit.samples.len() as u64,
         seen: visit.seen.clone(),
-        wall_ns: visit.ended_utc_ns - visit.started_utc_ns,
+        wall_ns: visit.wall_ns,
     }
 }
 

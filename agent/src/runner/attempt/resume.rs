@@ -142,6 +142,6 @@ fn known_visit(template: &Row, visit: &Visit) -> KnownVisit {
         timed_ns: visit.samples.iter().fold(0, |total: u64, sample| total.saturating_add(sample.ns)),
         samples: visit.samples.len() as u64,
         seen: visit.seen.clone(),
-        wall_ns: visit.ended_utc_ns.saturating_sub(visit.started_utc_ns),
+        wall_ns: visit.wall_ns,
     }
 }

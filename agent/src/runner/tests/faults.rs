@@ -34,7 +34,13 @@ fn resume_of(worker: &ScriptedWorker) -> Resume {
 fn checkpoint() -> Checkpoint {
     let plan = RoundPlan { rounds: 3, pilot: None };
     let limits = Limits { rounds: 3, finalists: 1, samples_min: 3, samples_max: 3 };
-    Checkpoint { first_round: 0, next_round: 2, limits, selected: vec![Chosen { subject: subject("s0"), plan }] }
+    Checkpoint {
+        first_round: 0,
+        next_round: 2,
+        limits,
+        selected: vec![Chosen { subject: subject("s0"), plan }],
+        spent_ns: 7,
+    }
 }
 
 impl Stage {
