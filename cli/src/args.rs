@@ -293,6 +293,10 @@ pub(crate) struct RowsArguments {
     /// solutions that screening left behind.
     #[arg(long, conflicts_with = "columns")]
     pub(crate) all_columns: bool,
+    /// Print rows of every attempt. Else, of a task that was interrupted and went on, only the later ones are: they have the
+    /// visits of the earlier ones in them.
+    #[arg(long)]
+    pub(crate) all_attempts: bool,
     /// Print the columns that there are, with their types, and no rows.
     #[arg(long)]
     pub(crate) list_columns: bool,

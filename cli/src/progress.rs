@@ -8,7 +8,7 @@ use fleetcal_model::units::BytesPerSecond;
 use fleetcal_proto::v1::{AgentProgress, RunStatus, TaskChanged, TaskState};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::render::say;
+use crate::render::{counted, harmless, say};
 
 /// All bars of the process. Log lines are written through it, so that they stand above the bars.
 static BARS: LazyLock<Mutex<Option<MultiProgress>>> = LazyLock::new(|| Mutex::new(None));
@@ -68,7 +68,8 @@ impl Progress {
         let counts = (status.done, status.failed, status.set_aside);
         let new = self.counts.replace(counts).is_some_and(|before| before != counts);
         if self.bars.is_none() && new {
-            self.line(&format!("{} of {} tasks done, {} rows", status.done, status.tasks, status.rows));
+            let (tasks, rows) = (counted(status.tasks, "task"), counted(status.rows, "row"));
+            self.line(&format!("{} of {tasks} done, {rows}", status.done));
         }
     }
 
@@ -85,8 +86,9 @@ impl Progress {
         if let Some(bar) = &shown.bar {
             bar.set_length(visit.visits_planned);
             bar.set_position(visit.visits_done);
-            bar.set_prefix(title.clone());
-            bar.set_message(format!("{} {} {rate}", round_name(visit.round, visit.rounds_planned), visit.point));
+            bar.set_prefix(harmless(&title).into_owned());
+            let message = format!("{} {} {rate}", round_name(visit.round, visit.rounds_planned), visit.point);
+            bar.set_message(harmless(&message).into_owned());
         }
         let plain = shown.bar.is_none();
         let new_round = shown.round.replace(visit.round) != Some(visit.round);

@@ -1,5 +1,6 @@
 //! Everything that is printed. Results go to standard output, sentences about them to standard error.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -13,7 +14,8 @@ static OUTPUT_FAILURE: OnceLock<std::io::Error> = OnceLock::new();
 macro_rules! out_line {
     ($($argument:tt)*) => {{
         use std::io::Write;
-        $crate::render::note_output(writeln!(std::io::stdout(), $($argument)*));
+        let text = format!($($argument)*);
+        $crate::render::note_output(writeln!(std::io::stdout(), "{}", $crate::render::harmless(&text)));
     }};
 }
 
@@ -27,6 +29,23 @@ fn note_output(written: std::io::Result<()>) {
     }
 }
 
+/// A text with its control characters written out: names and reasons come from other machines and from files, and a
+/// terminal would obey them. Lines and tabs stay. What stands for them is an escape of JSON too, so documents stay whole.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let obeyed = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let written =
+        |character: char| if obeyed(character) { format!("\\u{:04x}", u32::from(character)) } else { character.into() };
+    Cow::Owned(text.chars().map(written).collect())
+}
+
+/// So many of something.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// Why results could not be written to standard output, after all of them should have been.
 pub(crate) fn output_failure() -> Option<&'static std::io::Error> {
     note_output(std::io::Write::flush(&mut std::io::stdout()));
@@ -37,7 +56,8 @@ pub(crate) fn output_failure() -> Option<&'static std::io::Error> {
 macro_rules! error_line {
     ($($argument:tt)*) => {{
         use std::io::Write;
-        let _ = writeln!(std::io::stderr(), $($argument)*);
+        let text = format!($($argument)*);
+        let _ = writeln!(std::io::stderr(), "{}", $crate::render::harmless(&text));
     }};
 }
 
@@ -98,4 +118,24 @@ fn print_table(table: &Table, if_empty: &str) {
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     out_line!("{}", serde_json::to_string_pretty(value).map_err(Failure::internal)?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_shown_control_characters_and_obeys_none() {
+        assert_eq!(harmless("node-1, ±0.5%\n\tµs"), "node-1, ±0.5%\n\tµs");
+        let said = harmless("a\u{1b}[2Jb\rc\u{9b}d\u{7f}");
+        assert_eq!(said, "a\\u001b[2Jb\\u000dc\\u009bd\\u007f");
+        let json = harmless("{\"node\":\"a\u{7f}\"}").into_owned();
+        let value: serde_json::Value = serde_json::from_str(&json).expect("it is still JSON");
+        assert_eq!(value["node"], "a\u{7f}", "and says the same");
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([counted(0, "row"), counted(1, "row"), counted(2, "row")], ["0 rows", "1 row", "2 rows"]);
+    }
 }

@@ -88,6 +88,8 @@ fn an_interrupted_run_keeps_what_it_measured_and_can_go_on() {
         &folder,
     ]));
     first.wait_for_line(": done");
+    // One task is done, and another has visits of more than the first round.
+    first.wait_for_line(": round 2/");
     first.signal("INT");
     let (status, _, stderr) = first.wait();
     assert_eq!(status.code(), Some(130), "Ctrl-C has its own exit code; said was:\n{stderr}");
@@ -109,6 +111,19 @@ fn an_interrupted_run_keeps_what_it_measured_and_can_go_on() {
     assert!(rows.len() > kept, "going on measured nothing");
     let first_attempts = rows.iter().filter(|row| row.identity.run_id.as_str() == run).count();
     assert_eq!(first_attempts, rows.len(), "going on began another run");
+
+    // What the first attempt left of a task that went on is told once.
+    let shown = |more: &[&str]| {
+        let ended = output(&[&["rows", "--data", &folder, "--output", "csv", "--columns", "row_id"], more].concat());
+        (
+            String::from_utf8_lossy(&ended.stdout).lines().count() - 1,
+            String::from_utf8_lossy(&ended.stderr).into_owned(),
+        )
+    };
+    let (all, _) = shown(&["--all-attempts"]);
+    let (latest, said) = shown(&[]);
+    assert_eq!(all, rows.len());
+    assert!(latest < all && said.contains(&format!("{} of earlier attempts", counted(all - latest))), "{said}");
 }
 
 #[test]
@@ -179,4 +194,26 @@ fn a_narrower_run_says_which_constants_its_readers_lose() {
     assert!(!calibrate(&plan("smoke.toml")).contains("measured less"), "the same plan loses nothing");
     let said = calibrate(&narrow.display().to_string());
     assert!(said.contains("this run measured less"), "losing constants was not said:\n{said}");
+}
+
+fn counted(rows: usize) -> String {
+    if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }
+}
+
+#[test]
+fn a_terminal_never_obeys_the_name_of_a_node() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let smoke = plan("smoke.toml");
+    let node = "node\u{1b}[2J\u{9b}1m";
+    let arguments =
+        ["calibrate", "--plan", &smoke, "--backend", "sim", "--sim", "1", "--data", &folder, "--node", node];
+    for arguments in [&arguments[..], &["rows", "--data", &folder]] {
+        let ended = output(arguments);
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        let all = [ended.stdout, ended.stderr].concat();
+        let text = String::from_utf8(all).expect("output is text");
+        let obeyed = text.chars().find(|character| character.is_control() && !matches!(character, '\n' | '\t'));
+        assert_eq!(obeyed, None, "{text:?}");
+    }
 }

@@ -194,7 +194,7 @@ fn workers_of_the_host_processor_that_are_killed_or_stand_still_are_followed_by_
         shot.push(worker);
     }
     let (_, _, said) = agent.wait();
-    assert!(said.contains("1 of 1 tasks done"), "the task was not done:\n{said}");
+    assert!(said.contains("1 of 1 task done"), "the task was not done:\n{said}");
     for death in ["worker died of signal 9 (SIGKILL); a fresh worker goes on", "took longer than"] {
         assert!(said.contains(death), "`{death}` was not said:\n{said}");
     }

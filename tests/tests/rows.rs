@@ -145,3 +145,18 @@ fn what_is_not_there_is_named_and_a_reader_may_leave_early() {
         assert!(ended.status.success(), "{format}: {}", String::from_utf8_lossy(&ended.stderr));
     }
 }
+
+#[test]
+fn a_folder_of_damaged_parts_alone_is_no_success() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let rows = folder.path().join("rows/run-1");
+    std::fs::create_dir_all(&rows).expect("folders can be made");
+    std::fs::write(rows.join("one.parquet"), "PAR1").expect("a file can be written");
+    let ended = output(&["rows", "--data", &folder.path().display().to_string()]);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains("one.parquet was skipped") && said.contains("no row could be read: 1 file skipped"),
+        "{said}"
+    );
+}

@@ -8,12 +8,12 @@ use fleetcal_agent::{AgentConfig, Deadlines};
 
 use crate::args::{AgentArguments, AgentLimits, NodeArguments};
 use crate::failure::Failure;
-use crate::stop;
+use crate::stop::Stop;
 
 pub(super) async fn run(arguments: AgentArguments) -> Result<ExitCode, Failure> {
-    let stop = stop::on_signal()?;
+    let stop = Stop::on_signal()?;
     let config = config(arguments.coordinator, arguments.data, &arguments.node, &arguments.limits)?;
-    fleetcal_agent::run(config, stop).await?;
+    fleetcal_agent::run(config, stop.token()).await?;
     Ok(ExitCode::SUCCESS)
 }
 

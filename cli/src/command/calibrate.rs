@@ -17,7 +17,7 @@ use crate::failure::{Failure, Kind};
 use crate::follow::{self, Submission};
 use crate::progress::Progress;
 use crate::render;
-use crate::stop;
+use crate::stop::Stop;
 
 mod resume;
 
@@ -31,7 +31,7 @@ const CANCEL_MAX: Duration = Duration::from_millis(1_200);
 const AGENT_STOP_MAX: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(arguments: CalibrateArguments) -> Result<ExitCode, Failure> {
-    let stop = stop::on_signal()?;
+    let stop = Stop::on_signal()?;
     // The plan is read first: a wrong one costs nobody a second.
     let submission = match arguments.resume.clone() {
         Some(run) => Submission { resume: Some(run), ..Submission::default() },
@@ -75,7 +75,7 @@ async fn measure(
     url: &str,
     submission: Submission,
     arguments: &CalibrateArguments,
-    stop: &CancellationToken,
+    stop: &Stop,
 ) -> Result<ExitCode, Failure> {
     let output = arguments.output.output;
     let mut control = client::connect(url, Duration::from_secs(5)).await?;
@@ -89,6 +89,7 @@ async fn measure(
     let resumed = submission.resume.is_some();
     let submitted = follow::submit(&mut control, submission, output).await?;
     let run = submitted.run_id;
+    stop.say_at_last(format!("stopped; what was measured is kept. {}", resume::how_to_go_on(&run, arguments)));
     if resumed {
         resume::refuse_without_devices(&mut control, &run).await?;
     }

@@ -7,10 +7,10 @@ use fleetcal_coordinator::{Coordinator, CoordinatorConfig};
 
 use crate::args::CoordinatorArguments;
 use crate::failure::Failure;
-use crate::stop;
+use crate::stop::Stop;
 
 pub(super) async fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> {
-    let stop = stop::on_signal()?;
+    let stop = Stop::on_signal()?;
     let lease = Duration::from_secs(arguments.lease);
     let config = CoordinatorConfig {
         listen: arguments.listen,

@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use fleetcal_coordinator::rows::{ReadReport, RowFilter, read_parts};
+use fleetcal_model::fit::intake::latest_of_each;
 use fleetcal_model::id::RunId;
 use fleetcal_proto::rows::{Key, Kind, keys};
 
 use crate::args::{Output, RowsArguments, RowsOutput};
 use crate::failure::{Failure, Kind as FailureKind};
-use crate::render;
+use crate::render::{self, counted};
 
 pub(super) fn run(arguments: &RowsArguments) -> Result<ExitCode, Failure> {
     if arguments.list_columns {
@@ -16,9 +17,21 @@ pub(super) fn run(arguments: &RowsArguments) -> Result<ExitCode, Failure> {
         render::row_keys(&keys(), output)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let report = read(arguments)?;
+    let mut report = read(arguments)?;
     for skipped in &report.skipped {
         render::note(&format!("{} was skipped: {}", skipped.path.display(), skipped.reason));
+    }
+    if report.rows.is_empty() && !report.skipped.is_empty() {
+        let files = counted(report.skipped.len() as u64, "file");
+        return Err(Failure::said(FailureKind::DataFolder, format!("no row could be read: {files} skipped")));
+    }
+    if !arguments.all_attempts {
+        let (rows, left_out) = latest_of_each(std::mem::take(&mut report.rows));
+        report.rows = rows;
+        if left_out > 0 {
+            let rows = counted(left_out as u64, "row");
+            render::note(&format!("{rows} of earlier attempts are not shown; --all-attempts has them"));
+        }
     }
     let keys = chosen(arguments);
     match arguments.output {

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Kind};
 use crate::follow::{self, Submission};
 use crate::progress::Progress;
 use crate::render;
-use crate::stop;
+use crate::stop::Stop;
 
 pub(super) async fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
     let output = arguments.output.output;
@@ -22,7 +22,7 @@ pub(super) async fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
         None => Submission { resume: arguments.resume, ..Submission::default() },
     };
     let mut control = client::connect(&arguments.client.coordinator, arguments.client.wait()).await?;
-    let stop = stop::on_signal()?;
+    let stop = Stop::on_signal()?;
     let submitted = follow::submit(&mut control, submission, output).await?;
     if arguments.detach {
         if output == Output::Json {

@@ -9,7 +9,7 @@ use crate::args::{Output, StatusArguments};
 use crate::client;
 use crate::failure::Failure;
 use crate::render;
-use crate::stop;
+use crate::stop::Stop;
 
 /// How often a watched status is asked for.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ const WATCH_PERIOD: Duration = Duration::from_secs(1);
 pub(super) async fn run(arguments: StatusArguments) -> Result<ExitCode, Failure> {
     let output = arguments.output.output;
     let mut control = client::connect(&arguments.client.coordinator, arguments.client.wait()).await?;
-    let stop = stop::on_signal()?;
+    let stop = Stop::on_signal()?;
     loop {
         let status = control.status(StatusRequest {}).await?.into_inner();
         match output {

@@ -4,7 +4,7 @@ use fleetcal_core::plan::{ClassEstimate, FleetDevice, Plan, Planned, PlannedTask
 
 use fleetcal_model::units::Seconds;
 
-use super::{note, print_json, print_table, table};
+use super::{counted, note, print_json, print_table, table};
 use crate::args::Output;
 use crate::failure::Failure;
 
@@ -12,9 +12,14 @@ use crate::failure::Failure;
 pub(crate) fn plan_check(plan: &Plan, output: Output) -> Result<(), Failure> {
     match output {
         Output::Table => {
-            out_line!("{}: the plan is right ({} sweeps, digest {})", plan.name, plan.sweeps.len(), plan.digest())
+            let sweeps = counted(plan.sweeps.len() as u64, "sweep");
+            out_line!("{}: the plan is right ({sweeps}, digest {})", plan.name, plan.digest());
+            plan.cautions().iter().for_each(|caution| note(caution));
         }
-        Output::Json => print_json(&serde_json::json!({ "name": plan.name, "digest": plan.digest() }))?,
+        Output::Json => {
+            let (name, digest, notes) = (&plan.name, plan.digest(), plan.cautions());
+            print_json(&serde_json::json!({ "name": name, "digest": digest, "notes": notes }))?;
+        }
     }
     Ok(())
 }
@@ -45,7 +50,7 @@ pub(crate) fn plan_show(
     }
     out_line!("[measure]");
     measure_keys(&plan.measure).iter().for_each(|(key, value)| out_line!("{key} = {value}"));
-    out_line!();
+    out_line!("");
     for task in &planned.tasks {
         out_line!("{} on {} ({}), about {}", task.title, task.device, class(task), times(task.cost));
         task.points.iter().for_each(|point| out_line!("  {point}"));

@@ -2,18 +2,18 @@
 
 use fleetcal_proto::v1::{RunState, RunStatus, StatusResponse, SubmitResponse, TaskState};
 
-use super::{note, print_table, say, table};
+use super::{counted, note, print_table, say, table};
 
 /// What was submitted, and what it will cost.
 pub(crate) fn submitted(response: &SubmitResponse) {
-    say(&format!("run {}: {} tasks", response.run_id, response.tasks));
+    say(&format!("run {}: {}", response.run_id, counted(response.tasks, "task")));
     for estimate in &response.estimates {
         say(&format!(
-            "estimate: {} device-minutes for {} device(s) of {}, {} tasks",
+            "estimate: {} device-minutes for {} of {}, {}",
             minutes(estimate.device_minutes, estimate.device_minutes_max),
-            estimate.devices,
+            counted(estimate.devices, "device"),
             estimate.class_slug,
-            estimate.tasks
+            counted(estimate.tasks, "task")
         ));
     }
     response.notes.iter().for_each(|text| note(text));
@@ -63,7 +63,7 @@ pub(crate) fn status(status: &StatusResponse, clear: bool) {
             run.rows.to_string(),
         ]);
     }
-    out_line!();
+    out_line!("");
     print_table(&runs, "no runs yet");
     let mut agents = table(&["AGENT", "NODE", "HOST", "STATE", "DEVICES", "BUSY", "VERSION"]);
     for agent in &status.agents {
@@ -77,7 +77,7 @@ pub(crate) fn status(status: &StatusResponse, clear: bool) {
             agent.agent_version.clone(),
         ]);
     }
-    out_line!();
+    out_line!("");
     print_table(&agents, "no agents yet");
     let mut tasks = table(&["TASK", "STATE", "ATTEMPT", "AGENT", "REASON"]);
     for task in &status.tasks {
@@ -89,7 +89,7 @@ pub(crate) fn status(status: &StatusResponse, clear: bool) {
             task.reason.clone(),
         ]);
     }
-    out_line!();
+    out_line!("");
     print_table(&tasks, "no tasks");
 }
 

@@ -57,6 +57,7 @@ use fleetcal_model::digest::Sha256Digest;
 use fleetcal_model::fit;
 use fleetcal_model::point::{Dtype, Sweep};
 use fleetcal_model::policy::MeasuringPolicy;
+use fleetcal_model::statistics::INTERVAL_REPLICATES_MIN;
 
 mod builtin;
 mod catalog;
@@ -99,6 +100,28 @@ pub struct Plan {
     /// How constants are fitted.
     pub fit: fit::Options,
     digest: Sha256Digest,
+}
+
+impl Plan {
+    /// What a person should know before running it: it is right, and may still not give what they expect.
+    pub fn cautions(&self) -> Vec<String> {
+        let mut cautions = Vec::new();
+        let rounds = self.measure.rounds.max(self.measure.rounds_max);
+        if rounds < INTERVAL_REPLICATES_MIN as u64 {
+            cautions.push(format!(
+                "measure.rounds = {rounds}: no row and no constant will have an interval, which takes \
+                 {INTERVAL_REPLICATES_MIN} rounds"
+            ));
+        }
+        if self.measure.validate_elements < 0 {
+            cautions.push(
+                "measure.validate = \"all\": every element is compared on the host, which takes seconds a visit at 2^28 \
+                 elements and more"
+                    .to_owned(),
+            );
+        }
+        cautions
+    }
 }
 
 /// What a plan may cost, and take up.

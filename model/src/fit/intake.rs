@@ -85,6 +85,25 @@ pub fn intake<'a>(rows: &'a [Row], mixed_sources: bool) -> Result<Intake<'a>, In
     Ok(Intake { superseded: unique - kept.len(), rows: kept, duplicates })
 }
 
+/// Of every point and solution of a task the rows of its latest attempt that has any, in the order given, and how many rows
+/// are left out: what people are shown once, though a task that was interrupted has rows of two attempts with the same
+/// visits in them.
+pub fn latest_of_each(rows: Vec<Row>) -> (Vec<Row>, usize) {
+    let key = |row: &Row| {
+        let (identity, work) = (&row.identity, &row.work);
+        (identity.run_id.clone(), identity.task_id.clone(), work.point.clone(), work.solution.clone())
+    };
+    let mut latest: BTreeMap<_, u64> = BTreeMap::new();
+    for row in &rows {
+        let attempt = latest.entry(key(row)).or_default();
+        *attempt = row.identity.attempt.max(*attempt);
+    }
+    let all = rows.len();
+    let kept: Vec<Row> = rows.into_iter().filter(|row| latest.get(&key(row)) == Some(&row.identity.attempt)).collect();
+    let left_out = all - kept.len();
+    (kept, left_out)
+}
+
 fn one_origin(rows: &[&Row]) -> Result<(), IntakeError> {
     let mut origins = rows.iter().map(|row| row.identity.origin);
     let Some(first) = origins.next() else { return Ok(()) };
@@ -140,6 +159,18 @@ mod tests {
         again.identity.run_id = RunId::new("run-2");
         let rows = [row("one", 1), again];
         assert_eq!(intake(&rows, false).expect("nothing contradicts").superseded, 0);
+    }
+
+    #[test]
+    fn people_see_the_latest_of_each_solution_even_where_the_latest_attempt_was_cut_short() {
+        let of = |attempt, solution: &'static str| {
+            let mut row = row("one", attempt);
+            row.work.solution = solution.to_owned();
+            row
+        };
+        let (rows, left_out) = latest_of_each(vec![of(1, "s0"), of(1, "s1"), of(2, "s0")]);
+        let shown: Vec<_> = rows.iter().map(|row| (row.identity.attempt, row.work.solution.as_str())).collect();
+        assert_eq!((shown, left_out), (vec![(1, "s1"), (2, "s0")], 1));
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub enum Refusal {
 /// The tasks of a plan: one for each device, sweep and number format, split at `points_per_task`. Every device given
 /// that the plan's selectors mean takes part. Sizes that a device has no memory for are dropped, and said.
 pub fn tasks(plan: &Plan, run: &RunId, devices: &[FleetDevice]) -> Planned {
-    let mut planned = Planned::default();
+    let mut planned = Planned { notes: plan.cautions(), ..Planned::default() };
     for sweep in &plan.sweeps {
         let Some(family) = fleetcal_kernels::family(sweep.sweep) else { continue };
         for device in devices.iter().filter(|device| selected(&plan.selectors, device)) {
