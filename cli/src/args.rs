@@ -23,7 +23,8 @@ pub(crate) const DEFAULT_PORT: &str = "127.0.0.1:7600";
 #[command(after_help = "Example:\n  fleetcal calibrate --plan quick\n\nExit codes: 0 done, 1 internal fault, \
                         2 usage, 3 the plan is wrong, or asks for more than its limits or the devices' memory allow,\n4 no \
                         such device or run, or it cannot be done now, 5 data folder, 6 network, 7 protocol version, \
-                        8 not everything was measured or a result was wrong,\n9 standard output, 130 interrupted.")]
+                        8 not everything was measured or could be read, or a result was wrong,\n9 standard output, \
+                        130 interrupted.")]
 pub(crate) struct Arguments {
     /// What to do.
     #[command(subcommand)]

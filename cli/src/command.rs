@@ -15,6 +15,7 @@ mod plan;
 mod rows;
 mod run;
 mod status;
+mod unread;
 
 /// Runs the command.
 ///

@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Network = 6,
     /// The other side speaks another version.
     Version = 7,
-    /// Something was not measured.
+    /// Something was not measured, or of what was measured not all could be read, or a result was wrong.
     Incomplete = 8,
     /// Results could not be written to standard output.
     Output = 9,

@@ -41,6 +41,12 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(written).collect())
 }
 
+/// Clears the terminal. The one control sequence that is written: what was printed of others goes with it.
+fn clear_screen() {
+    use std::io::Write;
+    note_output(std::io::stdout().write_all(b"\x1b[2J\x1b[H"));
+}
+
 /// So many of something.
 pub(crate) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }

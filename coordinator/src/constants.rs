@@ -23,7 +23,7 @@ use crate::driver::{Driver, DriverError, replayed};
 use crate::error::{CoordinatorError, FolderError};
 use crate::folder::Layout;
 use crate::journal::Journal;
-use crate::rows::{RowFilter, read_parts};
+use crate::rows::{ReadError, RowFilter, SkippedFile, read_parts};
 use crate::views;
 
 /// Who made a document, as its envelope says.
@@ -53,6 +53,8 @@ pub struct RunConstants {
     pub documents: Vec<String>,
     /// What was left out or could not be kept, in sentences.
     pub problems: Vec<String>,
+    /// Parts of the run that could not be read, or not wholly.
+    pub unread_parts: u64,
 }
 
 /// Fits a run from the data folder alone; a coordinator may be working on it meanwhile. Publishes nothing.
@@ -71,6 +73,7 @@ pub fn fit_folder(data_folder: &Path, run: &RunId) -> Result<RunConstants, Coord
     Ok(RunConstants {
         documents: fitted.documents.iter().map(|(_, json)| json.clone()).collect(),
         problems: fitted.problems,
+        unread_parts: fitted.unread_parts,
     })
 }
 
@@ -182,12 +185,13 @@ impl Fits {
 struct Fitted {
     documents: Vec<(Document, String)>,
     problems: Vec<String>,
+    unread_parts: u64,
 }
 
 /// Fits a run; if it is final, publishes and keeps the documents if it has just ended, or they never were. What cannot
 /// be kept is a problem of the run, no failure: the documents are there, and are kept at the next start.
 fn make(layout: &Layout, run: &RunId, study: &Study, now: Timestamp, just_ended: bool) -> RunConstants {
-    let Fitted { documents, mut problems } = fit(layout, run, study, now);
+    let Fitted { documents, mut problems, unread_parts } = fit(layout, run, study, now);
     if study.is_final && (just_ended || !layout.run_constants(run).exists()) {
         match publish(layout, run, &documents) {
             Ok(losses) => problems.extend(losses),
@@ -197,13 +201,16 @@ fn make(layout: &Layout, run: &RunId, study: &Study, now: Timestamp, just_ended:
             }
         }
     }
-    RunConstants { documents: documents.into_iter().map(|(_, json)| json).collect(), problems }
+    RunConstants { documents: documents.into_iter().map(|(_, json)| json).collect(), problems, unread_parts }
 }
 
 /// Reads a run's rows and fits those of the attempts that count.
 fn fit(layout: &Layout, run: &RunId, study: &Study, now: Timestamp) -> Fitted {
     let filter = RowFilter::Named { run: run.clone(), parts: study.parts.clone() };
     let report = read_parts(layout.root(), &filter);
+    // A file that the journal does not name holds nothing of the run's.
+    let lacking = |skipped: &&SkippedFile| !matches!(skipped.reason, ReadError::NotNamed);
+    let unread_parts = report.skipped.iter().filter(lacking).count() as u64;
     let mut problems = Vec::new();
     for skipped in report.skipped {
         let problem = format!("{} was skipped: {}", skipped.path.display(), skipped.reason);
@@ -224,7 +231,7 @@ fn fit(layout: &Layout, run: &RunId, study: &Study, now: Timestamp) -> Fitted {
             Err(error) => problems.push(format!("the constants of {}: {error}", document.body.class_slug)),
         }
     }
-    Fitted { documents, problems }
+    Fitted { documents, problems, unread_parts }
 }
 
 /// Rows of winning attempts, each once. Rows of superseded attempts are kept, and feed nothing; a row that is there

@@ -2,15 +2,22 @@
 
     python tests/python/read_rows.py 'fleetcal-data/rows/**/*.parquet'
 
-Fails if no file matches, if the two disagree about the rows, if a nested column does not open, or if no row gives a
-bandwidth.
+Fails if no file matches, if the two disagree about the rows, if a nested column does not open, if no row gives a
+bandwidth, or if a query of README.md counts rows of attempts that a later one replaced.
 """
 
+import contextlib
 import glob
+import pathlib
+import re
 import sys
+import tempfile
 
 import duckdb
+import pyarrow
+import pyarrow.compute
 import pyarrow.dataset
+import pyarrow.parquet
 
 # Bytes per nanosecond are GB/s.
 BANDWIDTHS = """
@@ -39,21 +46,60 @@ def nested_totals(table):
     )
 
 
+def superseded_rows_counted(files):
+    """Queries of README.md that give something else once an earlier attempt's rows lie beside the rows."""
+    readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    queries = re.findall(r'^python -c "(.*)"$', readme, re.MULTILINE)
+    if len(queries) != 2:
+        return [f"README.md has {len(queries)} queries of rows, and 2 were looked for"]
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        rows = pathlib.Path(folder) / "fleetcal-data" / "rows"
+        rows.mkdir(parents=True)
+        table = pyarrow.concat_tables([pyarrow.parquet.read_table(file) for file in files])
+        attempt = table.schema.get_field_index("attempt")
+        later = pyarrow.compute.add(table["attempt"], 1).cast(table.schema.field(attempt).type)
+        # The attempt that counts is the later one; the earlier one was twice as fast.
+        pyarrow.parquet.write_table(table.set_column(attempt, "attempt", later), rows / "later.parquet")
+        alone = [answer(query, folder) for query in queries]
+        estimate = table.schema.get_field_index("estimate_ns")
+        faster = table.set_column(estimate, "estimate_ns", pyarrow.compute.divide(table["estimate_ns"], 2.0))
+        pyarrow.parquet.write_table(faster, rows / "earlier.parquet")
+        for query, before in zip(queries, alone):
+            if answer(query, folder) != before:
+                problems.append(f"README.md counts rows of attempts that a later one replaced: {query}")
+    return problems
+
+
+def answer(query, folder):
+    """What a query would print, in an order: joins promise none."""
+    shown = []
+    with contextlib.chdir(folder):
+        # As it stands in a shell's double quotes.
+        exec(query.replace('\\"', '"'), {"print": shown.append})
+        (result,) = shown
+        rows = result.to_pylist() if isinstance(result, pyarrow.Table) else result.fetchall()
+    if not rows:
+        raise SystemExit(f"failed: README.md shows a query that finds nothing: {query}")
+    return sorted(repr(row) for row in rows)
+
+
 def check(pattern):
     """Problems found with the files that match."""
     files = sorted(glob.glob(pattern, recursive=True))
     if not files:
         return [f"no file matches {pattern}"]
     table = pyarrow.dataset.dataset(files, format="parquet").to_table()
-    in_duckdb = duckdb.execute("SELECT count(*) FROM read_parquet($files)", {"files": files}).fetchone()[0]
+    in_duckdb = duckdb.execute("SELECT count(*) FROM read_parquet($files)", {"files": files}).fetchall()[0][0]
     print(f"{len(files)} files, {table.num_rows} rows of {table.num_columns} columns")
     problems = []
     if table.num_rows != in_duckdb:
         problems.append(f"pyarrow reads {table.num_rows} rows, DuckDB reads {in_duckdb}")
-    by_duckdb = duckdb.execute(NESTED, {"files": files}).fetchone()
+    by_duckdb = duckdb.execute(NESTED, {"files": files}).fetchall()[0]
     by_pyarrow = nested_totals(table)
     if by_pyarrow != by_duckdb:
         problems.append(f"{NESTED_COLUMNS}: pyarrow counts {by_pyarrow}, DuckDB counts {by_duckdb}")
+    problems += superseded_rows_counted(files)
     bandwidths = duckdb.execute(BANDWIDTHS, {"files": files}).fetchall()
     if not bandwidths:
         problems.append("no row of the stream sweep gives a bandwidth")

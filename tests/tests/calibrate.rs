@@ -127,6 +127,27 @@ fn an_interrupted_run_keeps_what_it_measured_and_can_go_on() {
 }
 
 #[test]
+fn a_run_of_which_a_part_is_damaged_says_so_and_is_no_success() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let plan = plan("slow.toml");
+    let options = ["--backend", "sim", "--sim", "1,visit_ms=50", "--data", &folder];
+    let mut first = Background::start(fleetcal(&[&["calibrate", "--plan", &plan][..], &options].concat()));
+    first.wait_for_line(": done");
+    first.signal("INT");
+    let (_, _, stderr) = first.wait();
+    let run = stderr.split("--resume ").nth(1).and_then(|rest| rest.split(' ').next()).expect("how to go on");
+    let parts = std::fs::read_dir(data.path().join("rows").join(run)).expect("the run has rows");
+    let part = parts.map(|entry| entry.expect("an entry").path()).min().expect("a part");
+    std::fs::write(&part, "PAR1 and no more").expect("a part can be damaged");
+
+    let ended = output(&[&["calibrate", "--resume", run][..], &options].concat());
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(8), "rows are missing: {said}");
+    assert!(said.contains(&format!("{} was skipped", part.display())), "the part is not named: {said}");
+}
+
+#[test]
 fn a_wrong_kernel_never_feeds_a_constant() {
     let data = TempDir::new().expect("a temporary folder");
     let folder = data.path().display().to_string();

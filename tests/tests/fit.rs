@@ -87,8 +87,11 @@ fn files_that_hold_no_rows_are_named() {
     assert!(said.contains("damaged.parquet was skipped"), "{said}");
     // One whole file beside it is enough.
     copy("h200/stream-standard.parquet", &folder.path().join("whole.parquet"));
-    let (found, said) = documents(&[&folder.path().display().to_string()]);
+    let ended = output(&["fit", "--output", "json", &folder.path().display().to_string()]);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let found: Vec<Value> = serde_json::from_slice(&ended.stdout).expect("documents are JSON");
     assert!(found.len() == 1 && said.contains("damaged.parquet was skipped"), "{said}");
+    assert_eq!(ended.status.code(), Some(8), "a script must hear that rows are missing: {said}");
 
     let probe = folder.path().join("probe.csv");
     copy("h200-probe/a.csv", &probe);

@@ -5,8 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fleetcal_coordinator::rows::{RowFilter, read_parts};
+use fleetcal_coordinator::rows::{RowFilter, read_parts, write_part};
+use fleetcal_model::estimate::seal;
+use fleetcal_model::id::RowId;
 use fleetcal_model::row::{Role, Row};
+use fleetcal_proto::rows::to_batch;
 use fleetcal_tests::processes::{fleetcal, output, workspace_root};
 use tempfile::TempDir;
 
@@ -100,15 +103,45 @@ fn foreign_and_truncated_files_are_named_and_the_rest_is_shown() {
     std::fs::write(other.join("foreign.parquet"), "not ours").expect("a file can be written");
 
     let count = |arguments: &[&str]| {
+        let ended = output(&[&["rows", "--data", &data, "--output", "csv", "--columns", "run_id"], arguments].concat());
+        let lines = String::from_utf8(ended.stdout).expect("output is text").lines().count();
+        (ended.status.code(), lines.saturating_sub(1), String::from_utf8_lossy(&ended.stderr).into_owned())
+    };
+    let named = |said: &str| said.contains("short.parquet was skipped") && said.contains("foreign.parquet was skipped");
+    let all = rows(folder.path()).len();
+    let (code, shown, said) = count(&[]);
+    assert_eq!((code, shown), (Some(8), all), "a script must hear that this is not all: {said}");
+    assert!(named(&said), "{said}");
+    assert_eq!(count(&["--run", &run]), (Some(0), all, String::new()), "what lies elsewhere is not looked at");
+    let (code, shown, said) = count(&["--run", "other"]);
+    assert_eq!((code, shown), (Some(5), 0), "nothing could be read: {said}");
+    assert!(named(&said) && said.contains("no row could be read: 2 files"), "{said}");
+}
+
+/// An attempt that goes on with another has its visits, and the files keep the rows of both.
+#[test]
+fn of_several_attempts_at_a_task_the_latest_is_shown() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let data = folder.path().display().to_string();
+    calibrate(&data);
+    let first = rows(folder.path());
+    let mut again = first.iter().find(|row| row.identity.role == Role::Fit).expect("a row that feeds fits").clone();
+    again.identity.attempt += 1;
+    again.identity.row_id = RowId::new("of the attempt after");
+    seal(&mut again).expect("a row can be sealed");
+    let batch = to_batch(std::slice::from_ref(&again)).expect("a row is a batch");
+    let of_run = folder.path().join("rows").join(again.identity.run_id.as_str());
+    write_part(&of_run, "later", &[batch], &[]).expect("a part can be written");
+
+    let count = |arguments: &[&str]| {
         let (csv, said) =
-            printed(&[&["rows", "--data", &data, "--output", "csv", "--columns", "run_id"], arguments].concat());
+            printed(&[&["rows", "--data", &data, "--output", "csv", "--columns", "row_id"], arguments].concat());
         (csv.lines().count() - 1, said)
     };
-    let (all, said) = count(&[]);
-    assert_eq!(all, rows(folder.path()).len());
-    assert!(said.contains("short.parquet was skipped") && said.contains("foreign.parquet was skipped"), "{said}");
-    let (of_run, said) = count(&["--run", &run]);
-    assert_eq!((of_run, said.as_str()), (all, ""), "what lies elsewhere is not looked at");
+    let (shown, said) = count(&[]);
+    assert_eq!(shown, first.len(), "of the two rows of one solution one is shown: {said}");
+    assert!(said.contains("1 row of earlier attempts") && said.contains("--all-attempts"), "{said}");
+    assert_eq!(count(&["--all-attempts"]), (first.len() + 1, String::new()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fleetcal_coordinator::rows::read_paths;
+use fleetcal_coordinator::rows::{ReadReport, read_paths};
 use fleetcal_model::constants::{Document, Envelope};
 use fleetcal_model::fit::Options;
 use fleetcal_model::fit::intake::{Intake, IntakeError, intake};
@@ -13,6 +13,7 @@ use fleetcal_model::id::RunId;
 use fleetcal_model::row::Row;
 
 use crate::args::{FitArguments, Output};
+use crate::command::unread;
 use crate::failure::{Failure, Kind};
 use crate::render;
 
@@ -34,7 +35,7 @@ pub(super) fn run(arguments: &FitArguments) -> Result<ExitCode, Failure> {
         }
         return calibration::run(&calibrations, arguments);
     }
-    let mut rows = read(others)?;
+    let ReadReport { mut rows, skipped } = read(others)?;
     rows.retain(|row| arguments.origin.is_none_or(|origin| row.identity.origin == origin));
     if let Some(class) = &arguments.class {
         rows.retain(|row| {
@@ -51,7 +52,8 @@ pub(super) fn run(arguments: &FitArguments) -> Result<ExitCode, Failure> {
     if superseded > 0 {
         render::note(&format!("{superseded} rows of attempts that a later one replaced do not count"));
     }
-    print(&documents(&rows, arguments), arguments.output.output)
+    print(&documents(&rows, arguments), arguments.output.output)?;
+    Ok(unread::exit_code(&skipped))
 }
 
 fn documents(rows: &[&Row], arguments: &FitArguments) -> Vec<Document> {
@@ -72,7 +74,7 @@ fn documents(rows: &[&Row], arguments: &FitArguments) -> Vec<Document> {
     Document::fit(rows.iter().copied(), &options, &envelope)
 }
 
-fn print(documents: &[Document], output: Output) -> Result<ExitCode, Failure> {
+fn print(documents: &[Document], output: Output) -> Result<(), Failure> {
     match output {
         Output::Table => render::constants(documents),
         Output::Json => {
@@ -80,7 +82,7 @@ fn print(documents: &[Document], output: Output) -> Result<ExitCode, Failure> {
             render::documents_json(&json.map_err(Failure::internal)?);
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn refused(error: IntakeError) -> Failure {
@@ -123,23 +125,15 @@ fn expand(names: &[String]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Rows of all files. What cannot be read is named; where nothing could be, that is a failure.
-fn read(paths: Vec<PathBuf>) -> Result<Vec<Row>, Failure> {
+fn read(paths: Vec<PathBuf>) -> Result<ReadReport, Failure> {
     let (probes, ours): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(|path| has_extension(path, "csv"));
-    let report = read_paths(&ours);
-    for skipped in &report.skipped {
-        render::note(&format!("{} was skipped: {}", skipped.path.display(), skipped.reason));
-    }
-    let mut rows = report.rows;
+    let mut report = read_paths(&ours);
     for path in &probes {
-        rows.extend(probe::read(path)?);
+        report.rows.extend(probe::read(path)?);
     }
-    if rows.is_empty() {
-        let sentence = match report.skipped.len() {
-            0 => "these files hold no rows".to_owned(),
-            1 => "the one file that may hold rows could not be read".to_owned(),
-            skipped => format!("none of the {skipped} files that may hold rows could be read"),
-        };
-        return Err(Failure::said(Kind::DataFolder, sentence));
+    unread::name(&report)?;
+    if report.rows.is_empty() {
+        return Err(Failure::said(Kind::DataFolder, "these files hold no rows"));
     }
-    Ok(rows)
+    Ok(report)
 }

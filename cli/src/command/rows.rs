@@ -8,6 +8,7 @@ use fleetcal_model::id::RunId;
 use fleetcal_proto::rows::{Key, Kind, keys};
 
 use crate::args::{Output, RowsArguments, RowsOutput};
+use crate::command::unread;
 use crate::failure::{Failure, Kind as FailureKind};
 use crate::render::{self, counted};
 
@@ -18,13 +19,6 @@ pub(super) fn run(arguments: &RowsArguments) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut report = read(arguments)?;
-    for skipped in &report.skipped {
-        render::note(&format!("{} was skipped: {}", skipped.path.display(), skipped.reason));
-    }
-    if report.rows.is_empty() && !report.skipped.is_empty() {
-        let files = counted(report.skipped.len() as u64, "file");
-        return Err(Failure::said(FailureKind::DataFolder, format!("no row could be read: {files} skipped")));
-    }
     if !arguments.all_attempts {
         let (rows, left_out) = latest_of_each(std::mem::take(&mut report.rows));
         report.rows = rows;
@@ -40,7 +34,7 @@ pub(super) fn run(arguments: &RowsArguments) -> Result<ExitCode, Failure> {
         RowsOutput::Csv => render::rows_csv(&report.rows, &keys)?,
         RowsOutput::Json => render::rows_json(&report.rows, &keys)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(unread::exit_code(&report.skipped))
 }
 
 fn read(arguments: &RowsArguments) -> Result<ReadReport, Failure> {
@@ -57,6 +51,7 @@ fn read(arguments: &RowsArguments) -> Result<ReadReport, Failure> {
         None => RowFilter::All,
     };
     let report = read_parts(&arguments.data, &filter);
+    unread::name(&report)?;
     match &arguments.run {
         Some(run) if report.rows.is_empty() && report.skipped.is_empty() => {
             let sentence = format!("there are no rows of run `{run}` in {}", folder.display());

@@ -2,7 +2,7 @@
 
 use fleetcal_proto::v1::{RunState, RunStatus, StatusResponse, SubmitResponse, TaskState};
 
-use super::{counted, note, print_table, say, table};
+use super::{clear_screen, counted, note, print_table, say, table};
 
 /// What was submitted, and what it will cost.
 pub(crate) fn submitted(response: &SubmitResponse) {
@@ -46,7 +46,7 @@ pub(crate) fn run_summary(status: &RunStatus) {
 /// Everything, on one page; the screen is cleared first where it is shown again and again.
 pub(crate) fn status(status: &StatusResponse, clear: bool) {
     if clear {
-        out_line!("\u{1b}[2J\u{1b}[H");
+        clear_screen();
     }
     out_line!("coordinator {}", status.coordinator_version);
     let mut runs = table(&["RUN", "PLAN", "STATE", "DONE", "LEASED", "PENDING", "FAILED", "SET ASIDE", "ROWS"]);

@@ -203,7 +203,12 @@ impl Control {
         let wanted = run.clone();
         let mut problems = self.driver.read(move |view| view.core.problems(&wanted)).await?;
         problems.extend(fitted.problems.iter().cloned());
-        Ok(v1::RunEnded { status: Some(self.run_status(run).await?), documents: fitted.documents.clone(), problems })
+        Ok(v1::RunEnded {
+            status: Some(self.run_status(run).await?),
+            documents: fitted.documents.clone(),
+            problems,
+            unread_parts: fitted.unread_parts,
+        })
     }
 }
 

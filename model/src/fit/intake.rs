@@ -85,13 +85,14 @@ pub fn intake<'a>(rows: &'a [Row], mixed_sources: bool) -> Result<Intake<'a>, In
     Ok(Intake { superseded: unique - kept.len(), rows: kept, duplicates })
 }
 
-/// Of every point and solution of a task the rows of its latest attempt that has any, in the order given, and how many rows
+/// Of every point and solution of a task on a device, screened or measured, the rows of its latest attempt that has any, in the order given, and how many rows
 /// are left out: what people are shown once, though a task that was interrupted has rows of two attempts with the same
 /// visits in them.
 pub fn latest_of_each(rows: Vec<Row>) -> (Vec<Row>, usize) {
     let key = |row: &Row| {
         let (identity, work) = (&row.identity, &row.work);
-        (identity.run_id.clone(), identity.task_id.clone(), work.point.clone(), work.solution.clone())
+        let task = (identity.run_id.clone(), identity.task_id.clone(), row.device.device_uuid.clone());
+        (task, identity.role, work.point.clone(), work.solution.clone())
     };
     let mut latest: BTreeMap<_, u64> = BTreeMap::new();
     for row in &rows {
@@ -136,6 +137,8 @@ fn one_source_each(rows: &[&Row]) -> Result<(), IntakeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::DeviceId;
+    use crate::row::Role;
     use crate::testing::RowSpec;
 
     fn row(task: &str, attempt: u64) -> Row {
@@ -171,6 +174,12 @@ mod tests {
         let (rows, left_out) = latest_of_each(vec![of(1, "s0"), of(1, "s1"), of(2, "s0")]);
         let shown: Vec<_> = rows.iter().map(|row| (row.identity.attempt, row.work.solution.as_str())).collect();
         assert_eq!((shown, left_out), (vec![(1, "s1"), (2, "s0")], 1));
+
+        // What was measured elsewhere, or for constants, is not in a later row of another device or of screening.
+        let (mut elsewhere, mut screened) = (of(2, "s0"), of(2, "s0"));
+        elsewhere.device.device_uuid = DeviceId::new("another");
+        screened.identity.role = Role::Screening;
+        assert_eq!(latest_of_each(vec![of(1, "s0"), elsewhere, screened]).1, 0);
     }
 
     #[test]

@@ -1,0 +1,31 @@
+//! Files among the rows that could not be read: each is named, and the exit code tells.
+
+use std::process::ExitCode;
+
+use fleetcal_coordinator::rows::{ReadReport, SkippedFile};
+
+use crate::failure::{Failure, Kind};
+use crate::render::{self, counted};
+
+/// Names every file that could not be read, or not wholly.
+///
+/// # Errors
+/// [`Kind::DataFolder`] where that left no rows at all.
+pub(super) fn name(report: &ReadReport) -> Result<(), Failure> {
+    for skipped in &report.skipped {
+        render::note(&format!("{} was skipped: {}", skipped.path.display(), skipped.reason));
+    }
+    if !report.rows.is_empty() {
+        return Ok(());
+    }
+    if report.skipped.is_empty() {
+        return Ok(());
+    }
+    let sentence = format!("no row could be read: {} skipped", counted(report.skipped.len() as u64, "file"));
+    Err(Failure::said(Kind::DataFolder, sentence))
+}
+
+/// What to end with once rows were printed: what was read is there, and a script hears that it is not all.
+pub(super) fn exit_code(skipped: &[SkippedFile]) -> ExitCode {
+    if skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Incomplete as u8) }
+}
