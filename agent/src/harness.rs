@@ -30,7 +30,7 @@ pub mod clock;
 mod data;
 pub mod flush;
 pub mod listener;
-pub mod load;
+pub(crate) mod load;
 mod look;
 pub mod monitor;
 pub mod order;

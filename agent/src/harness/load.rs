@@ -50,7 +50,7 @@ const QUEUED_MAX: u64 = 64;
 const QUEUES_MAX: u64 = 100_000;
 
 /// A device that is to be under sustained load is loaded at most so many times as long as the plan says.
-pub const LOAD_TIMES_MAX: u64 = 4;
+pub(crate) const LOAD_TIMES_MAX: u64 = 4;
 
 /// Parts of the plan's time between two looks at the device under load.
 const LOOK_PARTS: u64 = 16;
