@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{FalseyValueParser, PossibleValuesParser};
+use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fleetcal_agent::device::sim::SimSpec;
-use fleetcal_core::plan::Selector;
+use fleetcal_core::plan::{Selector, nearest};
 use fleetcal_model::device::Backend;
 
 mod fit;
@@ -91,7 +91,10 @@ pub(crate) struct OutputArguments {
 /// Which devices a node offers.
 #[derive(Debug, Args)]
 pub(crate) struct NodeArguments {
-    /// Make simulated devices: `2`, or `2,seed=7,pace=0.1`. Their rows say `simulated`.
+    /// Make simulated devices: `2`, or `2,seed=7,pace=0.1`. Their rows say `simulated`. Faults may be planted, each as
+    /// `fault=KIND`: wrong_result:KERNEL, off_by_one:KERNEL[:ACCESS], compile:SOLUTION, unloadable:SOLUTION, oom,
+    /// lost[:VISITS], hang[:VISITS], spin:SOLUTION, exit:SOLUTION, throttled:REASON[:VISITS], sensor_lost[:READINGS],
+    /// foreign[:VISITS].
     #[arg(long, value_name = "SPEC", default_value_t, env = "FLEETCAL_SIM")]
     pub(crate) sim: SimSpec,
     /// Offer only devices of this backend; may be given several times.
@@ -288,7 +291,7 @@ pub(crate) struct RowsArguments {
     #[arg(long, value_enum, default_value = "table", env = "FLEETCAL_OUTPUT")]
     pub(crate) output: RowsOutput,
     /// Columns to print, separated by commas; `--list-columns` names them.
-    #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = column_names(), hide_possible_values = true)]
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = parse_column)]
     pub(crate) columns: Vec<String>,
     /// Print everything: in CSV and JSON also lists and maps (samples, rounds, parameters), in the table also rows of
     /// solutions that screening left behind.
@@ -301,11 +304,6 @@ pub(crate) struct RowsArguments {
     /// Print the columns that there are, with their types, and no rows.
     #[arg(long)]
     pub(crate) list_columns: bool,
-}
-
-/// The names of columns, as the row schema has them.
-fn column_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(fleetcal_proto::rows::keys().into_iter().map(|key| key.name))
 }
 
 /// `fleetcal plan`.
@@ -339,4 +337,15 @@ fn parse_selector(text: &str) -> Result<String, String> {
 
 fn parse_backend(text: &str) -> Result<Backend, String> {
     text.parse::<Backend>().map_err(|error| error.to_string())
+}
+
+/// The name of a column, as the row schema has it. There are over a hundred: an error lists none but the nearest.
+fn parse_column(text: &str) -> Result<String, String> {
+    let keys = fleetcal_proto::rows::keys();
+    let mut names = keys.iter().map(|key| key.name.as_str());
+    if names.clone().any(|name| name == text) {
+        return Ok(text.to_owned());
+    }
+    let meant = nearest(text, &mut names).map(|name| format!(", did you mean `{name}`?")).unwrap_or_default();
+    Err(format!("there is no such column{meant} (`fleetcal rows --list-columns` lists them all)"))
 }

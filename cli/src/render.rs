@@ -126,6 +126,11 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The verb that goes with so many.
+fn were(count: u64) -> &'static str {
+    if count == 1 { "was" } else { "were" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -80,9 +80,15 @@ impl fmt::Display for Bytes {
 }
 
 impl fmt::Display for Seconds {
-    /// SI prefixes and four digits: `12.34 µs`.
+    /// SI prefixes and four digits: `12.34 µs`; minutes from two of them on, and hours, as people count them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_si(f, self.0, "s")
+        const MINUTE: f64 = 60.0;
+        const HOUR: f64 = 3600.0;
+        match self.0.abs() {
+            long if long >= 2.0 * HOUR => write!(f, "{:.1} h", self.0 / HOUR),
+            long if long >= 2.0 * MINUTE => write!(f, "{:.1} min", self.0 / MINUTE),
+            _ => write_si(f, self.0, "s"),
+        }
     }
 }
 
@@ -186,6 +192,9 @@ mod tests {
         assert_eq!(Seconds(12.34e-6).to_string(), "12.34 µs");
         assert_eq!(Seconds(-1.5e-3).to_string(), "-1.500 ms");
         assert_eq!(Seconds(1e-20).to_string(), "1.000e-20 s");
+        assert_eq!(Seconds(90.0).to_string(), "90.00 s");
+        assert_eq!(Seconds(3_000.0).to_string(), "50.0 min", "nobody counts in kiloseconds");
+        assert_eq!(Seconds(9_000.0).to_string(), "2.5 h");
         assert_eq!(Unit::Seconds.show(2.0), "2.000 s");
         assert_eq!(Unit::BytesPerSecond.show(2e9), "2.000 GB/s");
         assert_eq!(Unit::OperationsPerSecond.show(3.671e12), "3.671 Top/s");

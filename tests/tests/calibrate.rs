@@ -178,6 +178,20 @@ fn a_wrong_kernel_never_feeds_a_constant() {
 }
 
 #[test]
+fn solutions_that_could_not_run_are_said_beside_the_constants_of_the_others() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let sim = "1,fault=compile:w4_v2_b256_tile";
+    let smoke = plan("smoke.toml");
+    let ended = output(&["calibrate", "--plan", &smoke, "--backend", "sim", "--sim", sim, "--data", &folder]);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "constants came out: {said}");
+    for words in ["solution w4_v2_b256_tile of 16 points could not run (16 rows)", "16 times does not compile"] {
+        assert!(said.contains(words), "`{words}` is not said: {said}");
+    }
+}
+
+#[test]
 fn a_run_that_measured_nothing_is_no_success() {
     let data = TempDir::new().expect("a temporary folder");
     let folder = data.path().display().to_string();

@@ -109,12 +109,17 @@ fn a_killed_agents_tasks_go_to_its_twin() {
     let second = fleet.agent("second");
     wait_until("both agents connect", || (fleet.connected_agents() == 2).then_some(()));
     let run = Background::start(fleet.run("slow.toml"));
-    wait_until("both agents work", || {
+    let task = wait_until("both agents work", || {
         let status = fleet.status()?;
         let leased = status["tasks"].as_array()?.iter().filter(|task| task["state"] == "leased").count();
         let done = status["tasks"].as_array()?.iter().filter(|task| task["state"] == "done").count();
-        (leased == 2 && done >= 1).then_some(())
+        (leased == 2 && done >= 1).then(|| status["tasks"][0].clone())
     });
+    let page = String::from_utf8(output(&["status", "--coordinator", &fleet.url]).stdout).expect("output is text");
+    for key in ["task_id", "title", "device_uuid"] {
+        let word = task[key].as_str().unwrap_or_else(|| panic!("a task has its {key}: {task}"));
+        assert!(page.contains(word), "the page for people lacks the {key} {word}:\n{page}");
+    }
     second.signal("KILL");
     let (status, stdout, stderr) = run.wait();
     assert!(status.success(), "the run ended with {status}:\n{stderr}");

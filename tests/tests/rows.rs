@@ -78,7 +78,7 @@ fn a_table_has_units_and_words_and_one_best_solution_a_point() {
     let (table, said) = printed(&["rows", "--data", &data]);
     let of_points: Vec<&str> = table.lines().filter(|line| line.starts_with(" stream/")).collect();
     assert_eq!(of_points.len(), fit.len(), "rows that screening left behind are not among them");
-    assert!(said.contains("screening left behind are not shown"), "{said}");
+    assert!(said.contains("screening left behind not shown"), "{said}");
     let points: std::collections::BTreeSet<&str> = fit.iter().map(|row| row.work.point.as_str()).collect();
     assert_eq!(of_points.iter().filter(|line| line.contains(" * ")).count(), points.len(), "{table}");
     for word in ["ESTIMATE", "RATE", "B/s", "%", "passed", "simulated"] {
@@ -159,7 +159,11 @@ fn what_is_not_there_is_named_and_a_reader_may_leave_early() {
     for run in ["nothing", "..", "../constants"] {
         refused(&["rows", "--data", &data, "--run", run], 4, run);
     }
-    refused(&["rows", "--data", &data, "--columns", "pont"], 2, "'point'");
+    refused(&["rows", "--data", &data, "--columns", "pont"], 2, "did you mean `point`?");
+    let said = output(&["rows", "--data", &data, "--columns", "point,qqq"]).stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("qqq") && said.contains("--list-columns"), "{said}");
+    assert!(said.len() < 400, "a hundred names are no help: {said}");
     refused(&["rows", "--data", &data, "--columns", "point", "--all-columns"], 2, "--all-columns");
     let (listed, _) = printed(&["rows", "--list-columns", "--output", "json"]);
     let listed: Vec<serde_json::Value> = serde_json::from_str(&listed).expect("JSON");

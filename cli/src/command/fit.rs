@@ -15,7 +15,7 @@ use fleetcal_model::row::Row;
 use crate::args::{FitArguments, Output};
 use crate::command::unread;
 use crate::failure::{Failure, Kind};
-use crate::render;
+use crate::render::{self, counted};
 
 mod calibration;
 mod probe;
@@ -47,10 +47,11 @@ pub(super) fn run(arguments: &FitArguments) -> Result<ExitCode, Failure> {
     }
     let Intake { rows, duplicates, superseded } = intake(&rows, arguments.mixed_sources).map_err(refused)?;
     if duplicates > 0 {
-        render::note(&format!("{duplicates} copies of rows count once"));
+        render::note(&format!("further copies, left out: {}", counted(duplicates as u64, "row")));
     }
     if superseded > 0 {
-        render::note(&format!("{superseded} rows of attempts that a later one replaced do not count"));
+        let rows = counted(superseded as u64, "row");
+        render::note(&format!("of attempts that a later one replaced, left out: {rows}"));
     }
     print(&documents(&rows, arguments), arguments.output.output)?;
     Ok(unread::exit_code(&skipped))

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use fleetcal_model::constants::{Constant, Document, Scope};
 use fleetcal_model::row::Origin;
 
-use super::{note, print_table, say, table};
+use super::{counted, note, print_table, say, table, were};
 
 /// Documents as tables, one a class.
 pub(crate) fn constants(documents: &[Document]) {
     for document in documents {
         let body = &document.body;
-        out_line!("\n{} ({} rows, class {})", body.class_slug, body.rows_total, body.class_id);
+        out_line!("\n{} ({}, class {})", body.class_slug, counted(body.rows_total, "row"), body.class_id);
         match body.origin {
             Origin::Measured => {}
             Origin::Imported => out_line!("These numbers are imported: fleetcal neither took nor validated them."),
@@ -51,10 +51,12 @@ pub(crate) fn constants(documents: &[Document]) {
             say(&format!("one device stands behind these constants: they are those of {device}"));
         }
         if body.rows_cut_short > 0 {
-            note(&format!("{} rows were cut short, and feed the fits as far as they go", body.rows_cut_short));
+            let (rows, were) = (counted(body.rows_cut_short, "row"), were(body.rows_cut_short));
+            note(&format!("{rows} {were} cut short, feeding the fits as far as measured"));
         }
         if !body.rejected_rows.is_empty() {
-            note(&format!("{} rows feed no constant; the document lists them with reasons", body.rejected_rows.len()));
+            let rows = counted(body.rejected_rows.len() as u64, "row");
+            note(&format!("{rows} left out of every constant; the document says why of each"));
         }
     }
     if documents.is_empty() {
@@ -107,8 +109,11 @@ fn basis(constant: &Constant) -> String {
     match &constant.witness {
         Some(witness) => format!("{} {}", witness.point, witness.solution),
         None => format!(
-            "{} of {} points, {} of {} devices",
-            constant.points_used, constant.points_total, constant.devices_used, constant.devices_total
+            "{} of {}, {} of {}",
+            constant.points_used,
+            counted(constant.points_total, "point"),
+            constant.devices_used,
+            counted(constant.devices_total, "device")
         ),
     }
 }

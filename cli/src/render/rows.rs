@@ -8,7 +8,7 @@ use fleetcal_proto::rows::{Key, Kind, Record};
 use serde::Serializer;
 use serde_json::Value;
 
-use super::{note, note_output, print_json, print_table, table};
+use super::{counted, note, note_output, print_json, print_table, table};
 use crate::args::Output;
 use crate::failure::Failure;
 
@@ -35,7 +35,7 @@ pub(crate) fn rows(rows: &[Row], everything: bool) {
         });
         let first = rows.first().map(|row| (row.identity.origin, row.device.node.as_str()));
         let (origin, node) = first.map_or((String::new(), ""), |(origin, node)| (origin.to_string(), node));
-        out_line!("\n{class}, {device} on {node}, run {run} ({origin}, {} rows)", rows.len());
+        out_line!("\n{class}, {device} on {node}, run {run} ({origin}, {})", counted(rows.len() as u64, "row"));
         let (header, lines) = cells::lines(&rows, &fastest(&rows));
         let mut shown = table(&header);
         for line in lines {
@@ -46,9 +46,9 @@ pub(crate) fn rows(rows: &[Row], everything: bool) {
     }
     if !hidden.is_empty() {
         note(&format!(
-            "{} rows of solutions that screening left behind are not shown; --all-columns, --output csv and --output \
-             json have them",
-            hidden.len()
+            "{} of solutions that screening left behind not shown; --all-columns, --output csv and --output json have \
+             all",
+            counted(hidden.len() as u64, "row")
         ));
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn run_id_json(run: &str) {
 
 /// One line about a run that ended.
 pub(crate) fn run_summary(status: &RunStatus) {
-    let mut sentence = format!("run {}: {} of {} tasks done", status.run_id, status.done, status.tasks);
+    let mut sentence = format!("run {}: {} of {} done", status.run_id, status.done, counted(status.tasks, "task"));
     for (count, what) in
         [(status.failed, "failed"), (status.set_aside, "set aside"), (status.pending + status.leased, "not reached")]
     {
@@ -40,7 +40,7 @@ pub(crate) fn run_summary(status: &RunStatus) {
             sentence.push_str(&format!(", {count} {what}"));
         }
     }
-    say(&format!("{sentence}, {} rows", status.rows));
+    say(&format!("{sentence}, {}", counted(status.rows, "row")));
 }
 
 /// Everything, on one page; the screen is cleared first where it is shown again and again.
@@ -79,10 +79,12 @@ pub(crate) fn status(status: &StatusResponse, clear: bool) {
     }
     out_line!("");
     print_table(&agents, "no agents yet");
-    let mut tasks = table(&["TASK", "STATE", "ATTEMPT", "AGENT", "REASON"]);
+    let mut tasks = table(&["TASK", "WHAT", "DEVICE", "STATE", "ATTEMPT", "AGENT", "REASON"]);
     for task in &status.tasks {
         tasks.add_row([
-            if task.title.is_empty() { task.task_id.clone() } else { task.title.clone() },
+            task.task_id.clone(),
+            task.title.clone(),
+            task.device_uuid.clone(),
             task_state(task.state()).to_owned(),
             task.attempt.to_string(),
             task.agent_id.clone(),

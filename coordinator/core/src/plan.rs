@@ -71,7 +71,7 @@ mod tasks;
 mod write;
 
 pub use builtin::{builtin, builtin_names};
-pub use error::{PlanError, PlanErrors, PlanProblem};
+pub use error::{PlanError, PlanErrors, PlanProblem, nearest};
 pub use estimate::{ClassEstimate, TaskCost, estimate, estimate_tasks};
 pub use quantity::Size;
 pub use select::{FleetDevice, Selector, SelectorField, selected};

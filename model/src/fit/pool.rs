@@ -149,8 +149,11 @@ const OUTCOME_MARK: &str = ", it ended as ";
 /// Why a row ended as it did, of the particulars of one that did not pass: without the row's own name, so that rows that
 /// ended for one reason can be counted together.
 pub fn cause(detail: &str) -> &str {
-    let behind = detail.split_once(OUTCOME_MARK).and_then(|(_, outcome)| outcome.split_once(": "));
-    behind.map_or(detail, |(_, cause)| cause)
+    let Some((row, outcome)) = detail.split_once(OUTCOME_MARK) else { return detail };
+    let Some((_, cause)) = outcome.split_once(": ") else { return detail };
+    // A reason may name its point and solution again.
+    let named = row.rsplit_once(" on ").map_or(row, |(named, _)| named);
+    cause.strip_prefix(named).map_or(cause, str::trim_start)
 }
 
 /// A row that a fit did not use.

@@ -4,7 +4,8 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-use fleetcal_model::point::UnknownName;
+use fleetcal_kernels::family::family;
+use fleetcal_model::point::{Sweep, UnknownName};
 use fleetcal_model::throttle::ThrottleReasons;
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +57,16 @@ pub enum SimSpecError {
     /// There is no such model.
     #[error(transparent)]
     Model(#[from] UnknownName),
+    /// A fault of a kernel that no family has would never show.
+    #[error("`fault={fault}`: there is no kernel `{kernel}`, there are: {known}")]
+    Kernel {
+        /// The fault.
+        fault: String,
+        /// The kernel found.
+        kernel: String,
+        /// Kernels that there are.
+        known: String,
+    },
     /// There is no such fault.
     #[error(
         "simulated devices have no fault `{text}`, they have: wrong_result:KERNEL, off_by_one:KERNEL[:ACCESS] (reads_beyond, writes_beyond, writes_before), compile:SOLUTION, unloadable:SOLUTION, oom, lost[:VISITS], hang[:VISITS], spin:SOLUTION, exit:SOLUTION, throttled:REASON[:VISITS], sensor_lost[:READINGS], foreign[:VISITS]"
@@ -225,13 +236,22 @@ impl FromStr for SimFault {
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
         };
-        let visits = || value.map_or(Ok(0), |value| number("fault", value));
+        let counted = |value: &str| {
+            value.parse::<u64>().map_err(|source| SimSpecError::Number {
+                name: "fault".to_owned(),
+                value: text.to_owned(),
+                source,
+            })
+        };
+        let visits = || value.map_or(Ok(0), counted);
         match (name, value) {
-            ("wrong_result", Some(kernel)) if !kernel.is_empty() => Ok(Self::WrongResult { kernel: kernel.to_owned() }),
+            ("wrong_result", Some(kernel)) if !kernel.is_empty() => {
+                Ok(Self::WrongResult { kernel: known_kernel(text, kernel)? })
+            }
             ("off_by_one", Some(value)) if !value.is_empty() => {
                 let (kernel, access) = value.split_once(':').unwrap_or((value, StrayAccess::WritesBeyond.name()));
                 let access = StrayAccess::ALL.into_iter().find(|known| known.name() == access).ok_or_else(unknown)?;
-                Ok(Self::OffByOne { kernel: kernel.to_owned(), access })
+                Ok(Self::OffByOne { kernel: known_kernel(text, kernel)?, access })
             }
             ("compile", Some(solution)) if !solution.is_empty() => Ok(Self::Compile { solution: solution.to_owned() }),
             ("unloadable", Some(solution)) if !solution.is_empty() => {
@@ -245,7 +265,7 @@ impl FromStr for SimFault {
             ("throttled", Some(value)) => {
                 let (reason, visits) = value.split_once(':').unwrap_or((value, "0"));
                 let reason = reason_named(reason).ok_or_else(unknown)?;
-                Ok(Self::Throttled { reason, from_visit: number("fault", visits)? })
+                Ok(Self::Throttled { reason, from_visit: counted(visits)? })
             }
             ("sensor_lost", _) => Ok(Self::SensorLost { after_readings: visits()? }),
             ("foreign", _) => Ok(Self::Foreign { from_visit: visits()? }),
@@ -282,6 +302,17 @@ impl fmt::Display for SimSpec {
         write!(f, "{devices},seed={seed},pace={pace},visit_ms={visit_ms},model={model}")?;
         faults.iter().try_for_each(|fault| write!(f, ",fault={fault}"))
     }
+}
+
+/// The kernel of a fault, if any family has it.
+fn known_kernel(fault: &str, kernel: &str) -> Result<String, SimSpecError> {
+    let families = Sweep::ALL.iter().filter_map(|sweep| family(*sweep));
+    let known: Vec<&str> = families.flat_map(|family| family.kernels()).copied().collect();
+    if known.contains(&kernel) {
+        return Ok(kernel.to_owned());
+    }
+    let known = known.join(", ");
+    Err(SimSpecError::Kernel { fault: fault.to_owned(), kernel: kernel.to_owned(), known })
 }
 
 /// The throttle reason of this name, with `_` for spaces.
@@ -346,9 +377,12 @@ mod tests {
             ("2,fault=fire", "`fire`, they have: wrong_result:KERNEL"),
             ("2,fault=compile:", "`compile:`"),
             ("2,fault=off_by_one:copy:sideways", "`off_by_one:copy:sideways`"),
-            ("2,fault=lost:soon", "`fault=soon`"),
+            ("2,fault=lost:soon", "`fault=lost:soon`"),
+            ("2,fault=lost:-1", "`fault=lost:-1`: "),
+            ("2,fault=wrong_result:triade", "no kernel `triade`, there are: copy, scale"),
+            ("2,fault=off_by_one:cpy:reads_beyond", "`fault=off_by_one:cpy:reads_beyond`: there is no kernel `cpy`"),
             ("2,fault=throttled:cold", "`throttled:cold`"),
-            ("2,fault=throttled:power_cap:soon", "`fault=soon`"),
+            ("2,fault=throttled:power_cap:soon", "`fault=throttled:power_cap:soon`"),
         ] {
             let error = text.parse::<SimSpec>().expect_err(text).to_string();
             assert!(error.contains(named), "`{text}` says: {error}");

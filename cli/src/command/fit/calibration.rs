@@ -8,7 +8,7 @@ use fleetcal_model::import::calibration::{Calibration, configuration};
 
 use crate::args::FitArguments;
 use crate::failure::{Failure, Kind};
-use crate::render;
+use crate::render::{self, counted};
 
 pub(super) fn run(paths: &[PathBuf], arguments: &FitArguments) -> Result<ExitCode, Failure> {
     let mut calibration = Calibration::default();
@@ -17,11 +17,8 @@ pub(super) fn run(paths: &[PathBuf], arguments: &FitArguments) -> Result<ExitCod
             .map_err(|error| Failure::said(Kind::DataFolder, format!("{} cannot be read: {error}", path.display())))?;
         let found = Calibration::parse(&text);
         if let Some(first) = found.malformed.first() {
-            let count = found.malformed.len();
-            render::note(&format!(
-                "{}: {count} malformed lines were skipped, the first is line {first}",
-                path.display()
-            ));
+            let lines = counted(found.malformed.len() as u64, "malformed line");
+            render::note(&format!("{}: {lines} skipped, the first is line {first}", path.display()));
         }
         calibration.join(found);
     }

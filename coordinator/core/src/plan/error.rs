@@ -153,7 +153,7 @@ impl<'t> Errors<'t> {
 }
 
 /// The name among `known` that was probably meant, if one is near enough.
-pub(super) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
+pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
     const NEAR_ENOUGH: f64 = 0.75;
     /// One slip of the finger, which is much of a short name.
     const ONE_SLIP: f64 = 0.9;

@@ -112,7 +112,7 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "name = \"a\"\n[measure]\nload_time = \"1s\"\nmonitor = \"off\"\nsettle_limit = \"0s\"\n$SWEEP",
         &[
-            "3:13: measure.load_time: `load_time` cannot be used: it belongs to a load",
+            "3:13: measure.load_time: `1s` cannot be used: it belongs to a load",
             "4:11: measure.monitor: expected true or false, found a string",
             "5:16: measure.settle_limit: `0s` cannot be used",
         ],

@@ -74,8 +74,13 @@ fn percent(fraction: f64) -> String {
 }
 
 fn duration(ns: u64) -> String {
+    quoted(&plain_duration(ns))
+}
+
+/// A duration as plans write it, without quotes.
+pub(super) fn plain_duration(ns: u64) -> String {
     let whole = UNITS.into_iter().find(|(_, unit_ns)| ns > 0 && ns.is_multiple_of(*unit_ns));
-    quoted(&whole.map_or_else(|| format!("{ns}ns"), |(unit, unit_ns)| format!("{}{unit}", ns / unit_ns)))
+    whole.map_or_else(|| format!("{ns}ns"), |(unit, unit_ns)| format!("{}{unit}", ns / unit_ns))
 }
 
 fn validation(elements: i64) -> String {

@@ -8,6 +8,7 @@ use super::COUNT_MAX;
 use crate::plan::error::Errors;
 use crate::plan::quantity::{boolean, duration_ns, duration_or_none_ns, member, percent, validation, whole_within};
 use crate::plan::reader::{Section, bad_value};
+use crate::plan::write::plain_duration;
 
 const KEYS: [&str; 22] = [
     "rounds",
@@ -92,9 +93,9 @@ fn care(section: &Section<'_>, policy: MeasuringPolicy, errors: &mut Errors<'_>)
 fn load(section: &Section<'_>, policy: MeasuringPolicy, errors: &mut Errors<'_>) -> MeasuringPolicy {
     let load = section.read("load", member(Load::ALL, "load"), errors);
     let load_ns = section.read("load_time", duration_ns, errors);
-    if section.value("load").is_none() && load_ns.is_some() {
+    if let (None, Some(load_ns)) = (section.value("load"), load_ns) {
         let expected = "it belongs to a load: add load = \"burst\" or load = \"sustained\"";
-        section.complain("load_time", bad_value("load_time", expected), errors);
+        section.complain("load_time", bad_value(plain_duration(load_ns), expected), errors);
     }
     MeasuringPolicy {
         load: load.or(policy.load),
