@@ -3,72 +3,42 @@
 //! A document is a **body**, which the same rows and options give byte for byte on any machine, and an **envelope**,
 //! which says when and by whom it was made. The digest of the body is what a signature signs and what a consumer pins.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
+use std::collections::BTreeSet;
 
 use crate::device::ClassKey;
 use crate::estimate::rows_digest;
-use crate::fit::bandwidth::{Asymptote, BandwidthFit, Fitted, Floor};
+use crate::fit::bandwidth::{self, BandwidthFit, Floor};
 use crate::fit::pool::{Pool, RejectReason, Rejected};
-use crate::fit::{ConstantInterval, Coverage, MODEL_VERSION, Options, Witness, bandwidth};
-use crate::id::{ClassId, DeviceId, RowId, RunId};
+use crate::fit::{MODEL_VERSION, Mode, Options, sweeps};
+use crate::id::{ClassId, RowId, RunId};
+use crate::point::Sweep;
 use crate::row::{Origin, Row};
 use crate::score::SCORE_VERSION;
-use crate::statistics::Interval;
-use crate::units::Unit;
-use crate::vocabulary;
 
+mod constant;
 mod held_out;
+mod names;
 mod select;
+mod study;
 
 #[cfg(feature = "serde")]
 mod json;
 #[cfg(test)]
 mod tests;
 
+pub use constant::{Constant, NotAScope, Scope, Verdict};
 pub use held_out::{ExcludedRow, HeldOut};
 #[cfg(feature = "serde")]
 pub use json::DocumentError;
+pub use names::*;
 pub use select::{Missing, Wanted};
+pub use study::{
+    ClockCause, ExplainedStudy, FamilyEvidenceStudy, FamilyName, FamilyStudy, HourStudy, HumpStudy, HumpsStudy,
+    LevelStudy, OutliersStudy, PointStudy, Reading, RejectedDevice, SpreadSource, SpreadStudy,
+};
 
 /// Version of the document's form.
 pub const DOCUMENT_SCHEMA_VERSION: u64 = 0;
-
-/// Name of the demonstrated floor of main memory's bandwidth, B/s.
-pub const MEMORY_BANDWIDTH: &str = "memory_bandwidth";
-
-/// Name of the bandwidth that a stream kernel tends to as its arrays grow, B/s.
-pub const MEMORY_BANDWIDTH_ASYMPTOTE: &str = "memory_bandwidth_asymptote";
-
-/// Name of the time that a stream kernel takes before it moves its first byte, s.
-pub const STREAM_LATENCY: &str = "stream_latency";
-
-/// Name of the working set up to which re-reads are served by the cache, B: a constant of the ranking score, not the
-/// size of a cache.
-pub const CACHE_CAPACITY: &str = "cache_capacity";
-
-/// Name of the rate at which re-reads within [`CACHE_CAPACITY`] are served, B/s.
-pub const CACHE_BANDWIDTH: &str = "cache_bandwidth";
-
-/// Name of the scalar operations per second that the register-blocktiled kernel issues as it was launched, op/s.
-pub const ISSUE_RATE: &str = "issue_rate";
-
-/// Name of the scalar operations per second of a launch that fills the device, op/s: [`ISSUE_RATE`] with each point's
-/// operations divided by its launch fill. It holds together with [`FILL_THREADS`]; the ranking score divides by it.
-pub const FULL_ISSUE_RATE: &str = "full_issue_rate";
-
-/// Name of the threads that fill a multiprocessor, threads; the multiprocessors are those of the class.
-pub const FILL_THREADS: &str = "fill_threads";
-
-/// Name of the operations per second that a kernel made for it shows, flop/s; the condition says `dtype` and [`PIPE`].
-pub const PEAK_FLOPS: &str = "peak_flops";
-
-/// Name of the time of a launch that does nothing, s.
-pub const LAUNCH_LATENCY: &str = "launch_latency";
-
-/// Name of the condition that tells scalar units (`scalar`) from tensor units (`tensor`).
-pub const PIPE: &str = "pipe";
 
 /// Constants of one device class, from rows of one origin.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,6 +79,13 @@ pub struct Body {
     pub held_out: Vec<HeldOut>,
     /// Rows measured for these constants that did not feed them, by identity.
     pub rejected_rows: Vec<RejectedRow>,
+    /// Devices that stand apart from the class in any sweep, with the evidence.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub rejected_devices: Vec<RejectedDevice>,
+    /// What each kernel says of the class's devices: who stands apart, whether they are two groups, where their spread
+    /// comes from. Empty for a class of a single device.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub class_study: Vec<FamilyStudy>,
     /// Rows of the class and origin, of every role.
     pub rows_total: u64,
     /// Those measured for fits that end with fewer rounds than were planned. They feed fits as far as they have an
@@ -138,72 +115,8 @@ pub struct Envelope {
     pub coordinator_version: String,
 }
 
-vocabulary! {
-    /// How a fit ended.
-    Verdict, "verdict" {
-        /// There is a value, and its rows show it.
-        Measured => "measured",
-        /// The rows do not determine it; the reason says why.
-        NotIdentified => "not_identified",
-    }
-}
-
-/// A named number with everything that one must know to use it.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Constant {
-    /// Its name, for example [`MEMORY_BANDWIDTH`].
-    pub name: String,
-    /// Under which condition it holds, for example `kernel` = `triad`. A name that is absent does not restrict it.
-    pub condition: BTreeMap<String, String>,
-    /// The value; none unless measured.
-    pub value: Option<f64>,
-    /// Unit of value, interval and witness.
-    pub unit: Unit,
-    /// 95% interval.
-    pub interval: Option<Interval>,
-    /// How the interval was computed, or why there is none; none where there is no value either.
-    pub interval_method: Option<ConstantInterval>,
-    /// How the fit ended.
-    pub verdict: Verdict,
-    /// Why there is no value.
-    pub reason: Option<String>,
-    /// Of what it is a constant.
-    pub scope: Scope,
-    /// Devices behind the value.
-    pub devices_used: u64,
-    /// Devices that measured for it.
-    pub devices_total: u64,
-    /// Points behind the value.
-    pub points_used: u64,
-    /// Points that fed the fit, those that rules took out included.
-    pub points_total: u64,
-    /// Largest relative residual of the fitted form.
-    pub max_residual: Option<f64>,
-    /// The row that shows a demonstrated maximum.
-    pub witness: Option<Witness>,
-    /// [`SCORE_VERSION`] when it was fitted; none in a document older than the score. A constant that only the score
-    /// gives a meaning is not used under another version.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub score_version: Option<u64>,
-}
-
-/// Of what a constant is one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(into = "String", try_from = "String")
-)]
-pub enum Scope {
-    /// Of the class: several devices stand behind it.
-    Class,
-    /// Of the one device that stands behind it.
-    Device(DeviceId),
-}
-
 /// A row that fed no constant it was measured for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RejectedRow {
     /// The row.
@@ -212,6 +125,9 @@ pub struct RejectedRow {
     pub reason: RejectReason,
     /// The particulars, for people.
     pub detail: String,
+    /// How far off its fit it is, relative, positive where it is slower; none where it was judged by another thing.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub residual: Option<f64>,
 }
 
 impl Document {
@@ -228,8 +144,8 @@ impl Body {
     fn fit(pool: &Pool<'_>, options: &Options) -> Option<Self> {
         let rows = pool.rows();
         let device = &rows.first()?.device;
-        let BandwidthFit { floors, asymptotes, rejected } = bandwidth::fit(pool, options);
-        let constants = floors.iter().map(Constant::of_floor).chain(asymptotes.iter().flat_map(Constant::of_asymptote));
+        let (constants, rejected) = fits(pool, options);
+        let (class_study, rejected_devices) = study::of(pool);
         let mut body = Self {
             schema_version: DOCUMENT_SCHEMA_VERSION,
             model_version: MODEL_VERSION,
@@ -239,9 +155,11 @@ impl Body {
             class_key: device.class_key(),
             fit_options: *options,
             origin: pool.origin(),
-            constants: constants.collect(),
+            constants,
             held_out: Vec::new(),
-            rejected_rows: rejected.into_iter().map(RejectedRow::from).collect(),
+            rejected_rows: rejected,
+            class_study,
+            rejected_devices,
             rows_total: rows.len() as u64,
             rows_cut_short: rows.iter().filter(|row| cut_short(row)).count() as u64,
             rows_digest: rows_digest(rows.iter().copied()).to_string(),
@@ -264,127 +182,34 @@ impl Body {
     }
 }
 
+/// Every constant of a pool, and the rows that were measured for them and feed none, by identity.
+fn fits(pool: &Pool<'_>, options: &Options) -> (Vec<Constant>, Vec<RejectedRow>) {
+    let BandwidthFit { floors, asymptotes, mut rejected } = bandwidth::fit(pool, options);
+    let of_memory = |floor: &bandwidth::Fitted<'_, Floor>| Some(floor.outcome.as_ref().ok()?.bandwidth.0);
+    let over_kernels = floors.iter().filter(|floor| floor.condition.kernel.is_none());
+    let memory = over_kernels.filter_map(|floor| Some((floor.condition, of_memory(floor)?))).collect();
+    let others = sweeps::fit(pool, options, &memory);
+    // The original knows no asymptote, and its floor is one of the others.
+    let robust = options.mode == Mode::Robust;
+    let floors = floors.iter().filter(|_| robust).map(Constant::of_floor);
+    let constants = floors.chain(asymptotes.iter().filter(|_| robust).flat_map(Constant::of_asymptote));
+    let constants = constants.chain(others.estimated.into_iter().map(Constant::of_estimated)).collect();
+    rejected.extend(others.rejected.into_iter().filter(|other| robust || other.row.work.sweep != Sweep::Stream));
+    rejected.sort_by(|left, right| {
+        let by_row = left.row.identity.row_id.cmp(&right.row.identity.row_id);
+        by_row.then(left.reason.cmp(&right.reason)).then_with(|| left.detail.cmp(&right.detail))
+    });
+    (constants, rejected.into_iter().map(RejectedRow::from).collect())
+}
+
 /// Whether a row that feeds fits ended before its rounds did. One that was given up for its result feeds none.
 fn cut_short(row: &Row) -> bool {
     row.feeds_fits() && row.timing.rounds_done < row.timing.rounds_planned
 }
 
-impl Constant {
-    fn of_floor(fitted: &Fitted<'_, Floor>) -> Self {
-        let constant = Self::unfitted(MEMORY_BANDWIDTH, Unit::BytesPerSecond, fitted);
-        match &fitted.outcome {
-            Err(reason) => constant.not_identified(reason.to_string()),
-            Ok(floor) => Self {
-                value: Some(floor.bandwidth.0),
-                interval_method: Some(ConstantInterval::Witness),
-                witness: Some(floor.witness.clone()),
-                ..constant
-            },
-        }
-    }
-
-    fn of_asymptote(fitted: &Fitted<'_, Asymptote>) -> [Self; 2] {
-        let bandwidth = Self::unfitted(MEMORY_BANDWIDTH_ASYMPTOTE, Unit::BytesPerSecond, fitted);
-        let latency = Self::unfitted(STREAM_LATENCY, Unit::Seconds, fitted);
-        let asymptote = match &fitted.outcome {
-            Err(reason) => return [bandwidth, latency].map(|constant| constant.not_identified(reason.to_string())),
-            Ok(asymptote) => asymptote,
-        };
-        let max_residual = Some(asymptote.max_relative_residual);
-        let bandwidth = Self {
-            value: Some(asymptote.bandwidth.0),
-            interval: asymptote.bandwidth_spread.interval,
-            interval_method: Some(asymptote.bandwidth_spread.method),
-            max_residual,
-            ..bandwidth
-        };
-        let latency = match &asymptote.latency {
-            Err(reason) => Self { max_residual, ..latency.not_identified(reason.to_string()) },
-            Ok(seconds) => Self {
-                value: Some(seconds.0),
-                interval: asymptote.latency_spread.interval,
-                interval_method: Some(asymptote.latency_spread.method),
-                max_residual,
-                ..latency
-            },
-        };
-        [bandwidth, latency]
-    }
-
-    /// Everything but the value.
-    fn unfitted<T>(name: &str, unit: Unit, fitted: &Fitted<'_, T>) -> Self {
-        let Coverage { devices_used, devices_total, points_used, points_total } = fitted.coverage;
-        Self {
-            name: name.to_owned(),
-            condition: fitted.condition.to_map(),
-            value: None,
-            unit,
-            interval: None,
-            interval_method: None,
-            verdict: Verdict::Measured,
-            reason: None,
-            scope: fitted.only_device.map_or(Scope::Class, |device| Scope::Device(device.clone())),
-            devices_used: devices_used as u64,
-            devices_total: devices_total as u64,
-            points_used: points_used as u64,
-            points_total: points_total as u64,
-            max_residual: None,
-            witness: None,
-            score_version: Some(SCORE_VERSION),
-        }
-    }
-
-    fn not_identified(self, reason: String) -> Self {
-        Self { verdict: Verdict::NotIdentified, reason: Some(reason), ..self }
-    }
-}
-
 impl From<Rejected<'_>> for RejectedRow {
     fn from(rejected: Rejected<'_>) -> Self {
-        Self { row_id: rejected.row.identity.row_id.clone(), reason: rejected.reason, detail: rejected.detail }
-    }
-}
-
-impl fmt::Display for Scope {
-    /// `class`, or `device UUID`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Class => f.write_str("class"),
-            Self::Device(device) => write!(f, "device {device}"),
-        }
-    }
-}
-
-/// A text that is no scope.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no scope: `class` or `device UUID` was expected")]
-pub struct NotAScope {
-    /// The text found.
-    pub text: String,
-}
-
-impl FromStr for Scope {
-    type Err = NotAScope;
-
-    /// Reads what [`Scope`]'s `Display` writes.
-    fn from_str(text: &str) -> Result<Self, NotAScope> {
-        match (text, text.strip_prefix("device ")) {
-            ("class", _) => Ok(Self::Class),
-            (_, Some(device)) if !device.is_empty() => Ok(Self::Device(DeviceId::new(device))),
-            _ => Err(NotAScope { text: text.to_owned() }),
-        }
-    }
-}
-
-impl From<Scope> for String {
-    fn from(scope: Scope) -> Self {
-        scope.to_string()
-    }
-}
-
-impl TryFrom<String> for Scope {
-    type Error = NotAScope;
-    fn try_from(text: String) -> Result<Self, NotAScope> {
-        text.parse()
+        let Rejected { row, reason, detail, residual } = rejected;
+        Self { row_id: row.identity.row_id.clone(), reason, detail, residual }
     }
 }

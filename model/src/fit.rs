@@ -15,6 +15,7 @@ pub mod bandwidth;
 pub mod capacity;
 pub mod class;
 pub mod devices;
+pub mod estimated;
 pub mod fill;
 pub mod humps;
 pub mod intake;
@@ -23,6 +24,7 @@ pub mod line;
 pub mod pool;
 pub mod regime;
 pub mod residual;
+pub mod sweeps;
 pub mod variance;
 
 #[cfg(test)]
@@ -30,10 +32,27 @@ mod tests;
 
 /// Version of the formulas in this crate. It stands in each document, and changes whenever the same rows would give
 /// other constants.
-pub const MODEL_VERSION: u64 = 1;
+pub const MODEL_VERSION: u64 = 2;
 
 /// Fewest sizes that tell latency from bandwidth and leave one to contradict them.
 pub const SIZES_MIN: u64 = 3;
+
+vocabulary! {
+    /// Which fits are made.
+    Mode, "mode" {
+        /// Fits for data as it is: medians over devices, residual filtering, regimes, intervals and sets.
+        Robust => "robust",
+        /// The original's fits exactly, of the shortest samples: for comparison with its constants.
+        Seed => "seed",
+    }
+}
+
+#[allow(clippy::derivable_impls, reason = "the vocabulary has no place for a default")]
+impl Default for Mode {
+    fn default() -> Self {
+        Self::Robust
+    }
+}
 
 /// What a user may decide of a fit. They stand in the document: the same rows and options give the same constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,11 +63,14 @@ pub struct Options {
     pub footprint_factor: u64,
     /// Sizes that an asymptote needs. Fewer than [`SIZES_MIN`], the default, could not contradict it.
     pub sizes_min: u64,
+    /// Which fits are made; robust ones in a document older than the choice.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub mode: Mode,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { footprint_factor: DRAM_FOOTPRINT_FACTOR, sizes_min: SIZES_MIN }
+        Self { footprint_factor: DRAM_FOOTPRINT_FACTOR, sizes_min: SIZES_MIN, mode: Mode::default() }
     }
 }
 
@@ -132,6 +154,10 @@ vocabulary! {
         ReplicateFailed => "replicate_failed",
         /// None: a demonstrated maximum has a witness instead.
         Witness => "witness",
+        /// None: the set beside the value says where it lies.
+        Set => "set",
+        /// None: the original's fits state no interval.
+        SeedMode => "seed_mode",
     }
 }
 

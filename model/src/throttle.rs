@@ -63,6 +63,12 @@ impl ThrottleReasons {
         Self(bits)
     }
 
+    /// Names of its reasons, in the order of [`Self::NAMED`].
+    pub fn names(self) -> Vec<String> {
+        let named = Self::NAMED.iter().filter(|(reason, _)| self.intersects(*reason));
+        named.map(|(_, name)| (*name).to_owned()).collect()
+    }
+
     /// Its bits, as they stand in a row.
     pub const fn bits(self) -> u64 {
         self.0

@@ -58,7 +58,8 @@ pub(super) fn run(arguments: &FitArguments) -> Result<ExitCode, Failure> {
 }
 
 fn documents(rows: &[&Row], arguments: &FitArguments) -> Vec<Document> {
-    let options = Options { footprint_factor: arguments.footprint_factor, sizes_min: arguments.sizes_min };
+    let (footprint_factor, sizes_min) = (arguments.footprint_factor, arguments.sizes_min);
+    let options = Options { footprint_factor, sizes_min, ..Options::default() };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let runs: BTreeSet<&RunId> = rows.iter().map(|row| &row.identity.run_id).collect();
     let run_id = match (runs.first(), runs.len()) {

@@ -96,7 +96,7 @@ impl Constant {
         let name = || self.name.clone();
         let value = match (self.verdict, self.value) {
             (Verdict::Measured, Some(value)) => value,
-            (Verdict::Measured | Verdict::NotIdentified, _) => {
+            (Verdict::Measured | Verdict::Bounded | Verdict::FormRejected | Verdict::NotIdentified, _) => {
                 let reason = self.reason.clone().unwrap_or_else(|| "the document gives no reason".to_owned());
                 return Err(Missing::NotIdentified { name: name(), reason });
             }

@@ -2,8 +2,11 @@ use crate::row::Role;
 use proptest::prelude::*;
 
 use super::*;
+use crate::fit::ConstantInterval;
 use crate::held_out::{Errors, Predicted};
+use crate::id::DeviceId;
 use crate::testing::{Random, RowSpec};
+use crate::units::Unit;
 
 fn envelope() -> Envelope {
     Envelope {

@@ -11,10 +11,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::class::{Apart, ClassRule};
-use super::devices::Outlier;
 use super::interval::{self, Domain, Replicate, Spread};
 use super::line::{Line, fit_line};
 use super::pool::{Condition, Group, Observation, Pool, RejectReason, Rejected};
+use super::sweeps::curve;
 use super::{ConstantInterval, Coverage, NotIdentified, Options, Witness};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
@@ -57,6 +57,8 @@ pub struct Asymptote {
     pub latency_spread: Spread,
     /// Largest relative residual of the line.
     pub max_relative_residual: f64,
+    /// Bandwidth and latency of each replicate, bytes per second and seconds.
+    pub replicates: Vec<(f64, f64)>,
 }
 
 /// Everything that stream rows say of one pool.
@@ -119,22 +121,10 @@ fn without_outliers<'a>(
     let apart = Apart::of(&memory, ClassRule::default());
     let (mut kept, mut rejected) = (Vec::new(), Vec::new());
     for observation in observations {
-        let row = observation.row;
-        let (device, kernel) = (&row.device.device_uuid, &row.work.kernel);
-        let (reason, detail) = if let Some(Outlier { effect, z, .. }) = apart.device(row) {
-            let (percent, z) = (libm::expm1(*effect) * 100.0, z.abs());
-            let detail =
-                format!("{kernel} on {device} takes {percent:+.1}% of time against its class, {z:.1} spreads away");
-            (RejectReason::OutlierDevice, detail)
-        } else if let Some(hour) = apart.hour(row) {
-            let (percent, devices) = (hour.slower * 100.0, hour.devices);
-            let detail = format!("{kernel} took {percent:+.1}% of time on all {devices} devices measured in its hour");
-            (RejectReason::OutlierHour, detail)
-        } else {
-            kept.push(*observation);
-            continue;
-        };
-        rejected.push(Rejected { row, reason, detail });
+        match curve::apart(&apart, observation.row) {
+            Some(row) => rejected.push(row),
+            None => kept.push(*observation),
+        }
     }
     (kept, rejected)
 }
@@ -151,7 +141,7 @@ fn ruled_out<'a>(observation: &Observation<'a>, options: &Options) -> Option<Rej
     } else {
         return None;
     };
-    Some(Rejected { row, reason, detail })
+    Some(Rejected { row, reason, detail, residual: None })
 }
 
 /// The observations that one condition, and perhaps one kernel, leaves.
@@ -326,13 +316,13 @@ fn asymptote(
     } else {
         (refits_of_devices(groups, devices, sizes_min), Replicate::Device)
     };
-    let (bandwidth_spread, latency_spread) = match replicates {
-        Err(why) => (Spread::none(why), Spread::none(why)),
+    let (bandwidth_spread, latency_spread, replicates) = match replicates {
+        Err(why) => (Spread::none(why), Spread::none(why), Vec::new()),
         Ok(lines) => {
-            let bandwidths: Vec<f64> = lines.iter().map(|line| line.slope.recip()).collect();
-            let latencies: Vec<f64> = lines.iter().map(|line| line.intercept).collect();
+            let pairs: Vec<(f64, f64)> = lines.iter().map(|line| (line.slope.recip(), line.intercept)).collect();
+            let (bandwidths, latencies): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
             let of_bandwidth = interval::of(&bandwidths, bandwidth, replicate, Domain::Positive);
-            (of_bandwidth, interval::of(&latencies, line.intercept, replicate, Domain::Real))
+            (of_bandwidth, interval::of(&latencies, line.intercept, replicate, Domain::Real), pairs)
         }
     };
     let latency = match line.intercept {
@@ -345,6 +335,7 @@ fn asymptote(
         latency,
         latency_spread,
         max_relative_residual: line.max_relative_residual,
+        replicates,
     })
 }
 

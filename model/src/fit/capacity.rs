@@ -15,6 +15,9 @@ const SIDE_MIN: usize = 2;
 /// A point whose launch is more than this part of its time says nothing of rates.
 const LAUNCH_PART_MAX: f64 = 0.5;
 
+/// Largest part of the points that may be slow at the small end without having spilled; more are an answer themselves.
+const SHORT_PART_MAX: f64 = 0.25;
+
 /// Where the capacity lies: at least `low`, below `high`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bracket {
@@ -37,6 +40,9 @@ pub struct CapacityFit {
     pub monotone: bool,
     /// Indices of points that are mostly launch, and were not judged.
     pub launch_bound: Vec<usize>,
+    /// Indices of points that are slow at a working set below those that the cache serves: whatever binds them, they
+    /// have not spilled, and are on no side. An H200 reads 1 MiB at half of the rate of 2 MiB.
+    pub short: Vec<usize>,
     /// Points on the cached side.
     pub cached_points: usize,
     /// Points on the spilled side.
@@ -85,14 +91,15 @@ pub fn fit(points: &[WorkingSetPoint], dram_rate: Option<BytesPerSecond>) -> Res
     let (judged, launch_bound): (Vec<usize>, Vec<usize>) =
         sound.into_iter().partition(|&index| latency_s <= LAUNCH_PART_MAX * points[index].time.0);
     let rate = |index: usize| points[index].requested.0 as f64 / (points[index].time.0 - latency_s);
-    let mut rated: Vec<(Bytes, f64)> = judged.iter().map(|&index| (points[index].working_set, rate(index))).collect();
-    rated.retain(|(_, rate)| rate.is_finite());
+    let mut rated: Vec<Rated> =
+        judged.iter().map(|&index| Rated { set: points[index].working_set, rate: rate(index), index }).collect();
+    rated.retain(|point| point.rate.is_finite());
     if rated.len() < SIDE_MIN {
         return Err(NoCapacity::TooFewPoints { points: rated.len() });
     }
-    rated.sort_by(|left, right| left.0.cmp(&right.0).then(left.1.total_cmp(&right.1)));
-    let fastest = rated.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let slowest = rated.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
+    rated.sort_by(|left, right| left.set.cmp(&right.set).then(left.rate.total_cmp(&right.rate)));
+    let fastest = rated.iter().map(|point| point.rate).fold(0.0, f64::max);
+    let slowest = rated.iter().map(|point| point.rate).fold(f64::INFINITY, f64::min);
     let low_rate = match dram_rate.filter(|rate| rate.0.is_finite() && rate.0 > 0.0) {
         Some(rate) => rate.0,
         None if fastest / slowest < CONTRAST_MIN => {
@@ -101,31 +108,52 @@ pub fn fit(points: &[WorkingSetPoint], dram_rate: Option<BytesPerSecond>) -> Res
         None => slowest,
     };
     let threshold = fastest.sqrt() * low_rate.sqrt();
-    Ok(sides(&rated, threshold, Seconds(latency_s), launch_bound))
-}
-
-/// Sorts points, which are in the order of their working sets, to their sides.
-fn sides(rated: &[(Bytes, f64)], threshold: f64, latency: Seconds, launch_bound: Vec<usize>) -> CapacityFit {
-    let is_cached = |rate: f64| rate >= threshold;
-    let rates: Vec<f64> = rated.iter().map(|(_, rate)| *rate).filter(|rate| is_cached(*rate)).collect();
-    let (cached_points, spilled_points) = (rates.len(), rated.len() - rates.len());
-    let first_spilled = rated.iter().find(|(_, rate)| !is_cached(*rate)).map(|(set, _)| *set);
-    let last_cached = rated.iter().rev().find(|(_, rate)| is_cached(*rate)).map(|(set, _)| *set);
-    let low = rated.iter().map(|(set, _)| *set).rfind(|set| first_spilled.is_none_or(|spilled| *set < spilled));
-    let high = rated.iter().map(|(set, _)| *set).find(|set| last_cached.is_none_or(|cached| *set > cached));
-    let monotone = first_spilled.zip(last_cached).is_none_or(|(spilled, cached)| cached < spilled);
-    CapacityFit {
-        bracket: Bracket {
-            low: low.filter(|_| cached_points >= SIDE_MIN),
-            high: high.filter(|_| spilled_points >= SIDE_MIN),
-        },
-        latency,
-        cache_rate: median(&rates).filter(|_| cached_points >= SIDE_MIN).map(BytesPerSecond),
+    let short = leading_slow(&rated, threshold);
+    let (short, rated) = rated.split_at(short);
+    let (bracket, monotone) = bracket(rated, threshold);
+    let rates: Vec<f64> = rated.iter().map(|point| point.rate).filter(|rate| *rate >= threshold).collect();
+    Ok(CapacityFit {
+        bracket,
+        latency: Seconds(latency_s),
+        cache_rate: median(&rates).filter(|_| rates.len() >= SIDE_MIN).map(BytesPerSecond),
         monotone,
         launch_bound,
-        cached_points,
-        spilled_points,
-    }
+        short: short.iter().map(|point| point.index).collect(),
+        cached_points: rates.len(),
+        spilled_points: rated.len() - rates.len(),
+    })
+}
+
+/// A point that is judged.
+#[derive(Debug, Clone, Copy)]
+struct Rated {
+    set: Bytes,
+    rate: f64,
+    index: usize,
+}
+
+/// How many points at the small end are slow and followed by a cached side, with no more of them than may be left out.
+fn leading_slow(rated: &[Rated], threshold: f64) -> usize {
+    let is_cached = |point: &&Rated| point.rate >= threshold;
+    let slow = rated.iter().take_while(|point| !is_cached(point)).count();
+    let cached = rated.iter().skip(slow).take_while(is_cached).count();
+    let few = slow as f64 <= SHORT_PART_MAX * rated.len() as f64;
+    if cached >= SIDE_MIN && few { slow } else { 0 }
+}
+
+/// The bracket of points in the order of their working sets, and whether every cached set is below every spilled one.
+fn bracket(rated: &[Rated], threshold: f64) -> (Bracket, bool) {
+    let is_cached = |point: &&Rated| point.rate >= threshold;
+    let cached_points = rated.iter().filter(is_cached).count();
+    let spilled_points = rated.len() - cached_points;
+    let first_spilled = rated.iter().find(|point| !is_cached(point)).map(|point| point.set);
+    let last_cached = rated.iter().rfind(is_cached).map(|point| point.set);
+    let sets = || rated.iter().map(|point| point.set);
+    let low = sets().rfind(|set| first_spilled.is_none_or(|spilled| *set < spilled));
+    let high = sets().find(|set| last_cached.is_none_or(|cached| *set > cached));
+    let monotone = first_spilled.zip(last_cached).is_none_or(|(spilled, cached)| cached < spilled);
+    let low = low.filter(|_| cached_points >= SIDE_MIN);
+    (Bracket { low, high: high.filter(|_| spilled_points >= SIDE_MIN) }, monotone)
 }
 
 /// The bracket of a class, from those of its devices.

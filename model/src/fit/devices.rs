@@ -5,8 +5,9 @@
 //! their effects are estimated and taken out, and every point is given as the median device would show it. Medians
 //! rather than means, because a class has throttled and broken devices in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::id::DeviceId;
 use crate::statistics::{MAD_TO_SIGMA, median, median_absolute_deviation};
 
 /// Sweeps over rows and columns at most; a few are usual.
@@ -93,6 +94,25 @@ pub fn effects(cells: &[Cell]) -> Result<Effects, NoEffects> {
         (0..values.len()).map(|at| keys.contains_key(&at).then(|| values[at])).collect()
     };
     Ok(Effects { points: seen(&points, &of_point), devices: seen(&devices, &of_device), residuals })
+}
+
+/// Devices from which on one's own effect is told from its class's.
+pub(crate) const LEVELED_MIN: usize = 3;
+
+/// For each point, given as its devices' positive values, the value that the median device shows; none where devices and
+/// points cannot be told apart.
+pub(crate) fn point_levels(points: &[Vec<(&DeviceId, f64)>]) -> Vec<Option<f64>> {
+    let devices: BTreeSet<&DeviceId> = points.iter().flatten().map(|(device, _)| *device).collect();
+    let numbers: BTreeMap<&DeviceId, usize> = devices.into_iter().zip(0..).collect();
+    let of_point = |(point, values): (usize, &Vec<(&DeviceId, f64)>)| {
+        let cell = |(device, value): &(&DeviceId, f64)| {
+            Some(Cell { device: *numbers.get(device)?, point, logarithm: libm::log(*value) })
+        };
+        values.iter().filter_map(cell).collect::<Vec<_>>()
+    };
+    let cells: Vec<Cell> = points.iter().enumerate().flat_map(of_point).collect();
+    let levels = effects(&cells).map_or_else(|_| Vec::new(), |found| found.points);
+    (0..points.len()).map(|point| levels.get(point).copied().flatten().map(libm::exp)).collect()
 }
 
 /// Indices of cells by a key.

@@ -64,7 +64,9 @@ pub fn of(values: &[f64], estimate: f64, replicate: Replicate, domain: Domain) -
         ConstantInterval::TooFewRounds
         | ConstantInterval::TooFewDevices
         | ConstantInterval::ReplicateFailed
-        | ConstantInterval::Witness => None,
+        | ConstantInterval::Witness
+        | ConstantInterval::Set
+        | ConstantInterval::SeedMode => None,
     };
     match interval {
         Some(interval) => Spread { interval: Some(interval.widened_to(estimate)), method },

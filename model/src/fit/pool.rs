@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::devices::{Cell, effects};
+use super::devices::{LEVELED_MIN, point_levels};
 use crate::id::{ClassId, DeviceId};
 use crate::point::{Dtype, Sweep};
 use crate::row::{Origin, Role, Row, Status};
@@ -98,15 +98,28 @@ impl<'a> Pool<'a> {
 
     /// What a fit of `sweep` makes of the rows: observations, and rejected rows with their reasons.
     pub fn sift(&self, sweep: Sweep) -> Sifted<'a> {
-        let mut sifted = Sifted { observations: Vec::new(), rejected: Vec::new(), devices: BTreeSet::new() };
+        let SiftedRows { rows, mut rejected, devices } = self.sift_rows(sweep);
+        let mut observations = Vec::with_capacity(rows.len());
+        for (row, estimate_ns) in rows {
+            match Observation::of(row, estimate_ns) {
+                Ok(observation) => observations.push(observation),
+                Err((reason, detail)) => rejected.push(Rejected { row, reason, detail, residual: None }),
+            }
+        }
+        Sifted { observations, rejected, devices }
+    }
+
+    /// The same for sweeps that move no bytes: rows with their estimates, nanoseconds.
+    pub(crate) fn sift_rows(&self, sweep: Sweep) -> SiftedRows<'a> {
+        let mut sifted = SiftedRows { rows: Vec::new(), rejected: Vec::new(), devices: BTreeSet::new() };
         for row in self.rows.iter().copied().filter(|row| row.work.sweep == sweep) {
             if !matches!(row.identity.role, Role::Fit | Role::Anchor) {
                 continue;
             }
             sifted.devices.insert(&row.device.device_uuid);
-            match Observation::of(row) {
-                Ok(observation) => sifted.observations.push(observation),
-                Err((reason, detail)) => sifted.rejected.push(Rejected { row, reason, detail }),
+            match estimate_ns(row) {
+                Ok(estimate_ns) => sifted.rows.push((row, estimate_ns)),
+                Err((reason, detail)) => sifted.rejected.push(Rejected { row, reason, detail, residual: None }),
             }
         }
         sifted
@@ -140,6 +153,16 @@ vocabulary! {
         OutlierDevice => "outlier_device",
         /// In its hour the whole fleet was slower or faster in this kernel.
         OutlierHour => "outlier_hour",
+        /// It is far off the line of the others.
+        Residual => "residual",
+        /// Past the knee of its sweep another resource binds: it belongs to another leg.
+        BeyondKnee => "beyond_knee",
+        /// It is mostly launch, and says nothing of rates.
+        LaunchBound => "launch_bound",
+        /// It is slow at a working set below those that the cache serves, so that it is no capacity that binds it.
+        SlowBelowCache => "slow_below_cache",
+        /// It has too few warps to say how full the device is.
+        Starved => "starved",
     }
 }
 
@@ -165,6 +188,16 @@ pub struct Rejected<'a> {
     pub reason: RejectReason,
     /// The particulars, for people.
     pub detail: String,
+    /// How far off its fit it is, relative, positive where it is slower; none where it was judged by another thing.
+    pub residual: Option<f64>,
+}
+
+/// The rows of one sweep that feed fits, with their estimates in nanoseconds, and those that do not.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SiftedRows<'a> {
+    pub(crate) rows: Vec<(&'a Row, f64)>,
+    pub(crate) rejected: Vec<Rejected<'a>>,
+    pub(crate) devices: BTreeSet<&'a DeviceId>,
 }
 
 /// The rows of one sweep, sorted out.
@@ -189,28 +222,30 @@ pub struct Observation<'a> {
     pub rate: f64,
 }
 
+/// The estimate of a row that feeds fits, nanoseconds, or why it feeds none.
+fn estimate_ns(row: &Row) -> Result<f64, (RejectReason, String)> {
+    let rejected = match row.outcome.status {
+        Status::Passed | Status::NoCheck => None,
+        Status::Failed => Some(RejectReason::WrongResult),
+        Status::Invalid => Some(RejectReason::Invalid),
+        Status::Skipped => Some(RejectReason::Skipped),
+        Status::Throttled => Some(RejectReason::Throttled),
+        Status::Contended => Some(RejectReason::Contended),
+    };
+    if let Some(rejected) = rejected {
+        let reason = row.outcome.reason.as_deref().unwrap_or("no reason was given");
+        let what = format!("{} {} on {}", row.work.point, row.work.solution, row.device.device_uuid);
+        return Err((rejected, format!("{what}{OUTCOME_MARK}{}: {reason}", row.outcome.status)));
+    }
+    if row.counts.opaque {
+        return Err((RejectReason::Opaque, "its counts may be too low".to_owned()));
+    }
+    let estimate_ns = row.timing.estimate_ns.filter(|_| row.feeds_fits());
+    estimate_ns.ok_or_else(|| (RejectReason::NoEstimate, format!("{} rounds were measured", row.timing.rounds_done)))
+}
+
 impl<'a> Observation<'a> {
-    fn of(row: &'a Row) -> Result<Self, (RejectReason, String)> {
-        let rejected = match row.outcome.status {
-            Status::Passed | Status::NoCheck => None,
-            Status::Failed => Some(RejectReason::WrongResult),
-            Status::Invalid => Some(RejectReason::Invalid),
-            Status::Skipped => Some(RejectReason::Skipped),
-            Status::Throttled => Some(RejectReason::Throttled),
-            Status::Contended => Some(RejectReason::Contended),
-        };
-        if let Some(rejected) = rejected {
-            let reason = row.outcome.reason.as_deref().unwrap_or("no reason was given");
-            let what = format!("{} {} on {}", row.work.point, row.work.solution, row.device.device_uuid);
-            return Err((rejected, format!("{what}{OUTCOME_MARK}{}: {reason}", row.outcome.status)));
-        }
-        if row.counts.opaque {
-            return Err((RejectReason::Opaque, "its counts may be too low".to_owned()));
-        }
-        let estimate_ns = row.timing.estimate_ns.filter(|_| row.feeds_fits());
-        let Some(estimate_ns) = estimate_ns else {
-            return Err((RejectReason::NoEstimate, format!("{} rounds were measured", row.timing.rounds_done)));
-        };
+    fn of(row: &'a Row, estimate_ns: f64) -> Result<Self, (RejectReason, String)> {
         let bytes = Bytes(row.counts.bytes_moved());
         let rate = bytes / Seconds::from_ns(estimate_ns);
         if !(rate.0.is_finite() && rate.0 > 0.0) {
@@ -262,9 +297,6 @@ impl Condition<'_> {
         parts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect()
     }
 }
-
-/// Devices from which on one's own effect is told from its class's.
-const LEVELED_MIN: usize = 3;
 
 /// Observations of one (point, solution), over devices.
 #[derive(Debug, Clone)]
@@ -319,16 +351,13 @@ impl<'a> Group<'a> {
         if devices.len() < LEVELED_MIN {
             return groups;
         }
-        let numbers: BTreeMap<&DeviceId, usize> = devices.into_iter().zip(0..).collect();
-        let cells = groups.iter().enumerate().flat_map(|(point, group)| {
+        let rates = |group: &Self| {
             let rates = group.devices.iter().filter_map(|(device, rows)| Some((*device, device_rate(rows)?)));
-            rates.map(move |(device, rate)| (device, point, libm::log(rate)))
-        });
-        let cells: Vec<Cell> =
-            cells.map(|(device, point, logarithm)| Cell { device: numbers[device], point, logarithm }).collect();
-        let Ok(found) = effects(&cells) else { return groups };
-        for (group, level) in groups.iter_mut().zip(found.points) {
-            group.class_rate = level.map_or(group.class_rate, libm::exp);
+            rates.collect::<Vec<(&DeviceId, f64)>>()
+        };
+        let levels = point_levels(&groups.iter().map(rates).collect::<Vec<_>>());
+        for (group, level) in groups.iter_mut().zip(levels) {
+            group.class_rate = level.unwrap_or(group.class_rate);
         }
         groups
     }

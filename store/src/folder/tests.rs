@@ -38,6 +38,8 @@ fn document(name: &str, origin: Origin, rows_total: u64) -> Document {
         constants: Vec::new(),
         held_out: Vec::new(),
         rejected_rows: Vec::new(),
+        rejected_devices: Vec::new(),
+        class_study: Vec::new(),
         rows_total,
         rows_cut_short: 0,
         rows_digest: String::new(),

@@ -103,5 +103,6 @@ fn fit(root: &Section<'_>, errors: &mut Errors<'_>) -> fit::Options {
     fit::Options {
         footprint_factor: count("footprint_factor", least.footprint_factor),
         sizes_min: count("sizes_min", least.sizes_min),
+        ..least
     }
 }

@@ -295,7 +295,7 @@ sizes_min = 5
     assert_eq!((measure.load, measure.load_ns), (Some(Load::Sustained), 10_000_000_000));
     assert_eq!((measure.monitor, measure.settle_ns_max), (false, 0));
     assert_eq!((plan.label.as_deref(), plan.seed), (Some("night 3"), 7));
-    assert_eq!(plan.fit, fit::Options { footprint_factor: 8, sizes_min: 5 });
+    assert_eq!(plan.fit, fit::Options { footprint_factor: 8, sizes_min: 5, ..fit::Options::default() });
     assert_eq!(
         plan.limits,
         Limits { device_ns_max: Some(3_600_000_000_000), devices_per_node: DevicesPerNode::AtMost(8) }

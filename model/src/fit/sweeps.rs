@@ -1,0 +1,213 @@
+//! Constants of the sweeps beside `stream`: the proxy's cache, the last-level cache, the issue rate, the launch fill,
+//! arithmetic peaks and the empty launch.
+//!
+//! Each is fitted for every solution and shape, under every condition apart; then the winner stands once more under the
+//! condition alone, which is what predictions look for. Times are the class's: the median device's, with each device's
+//! own effect taken out where devices share points. Intervals come from refits of each device, or of each round of a
+//! single one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::class::{Apart, ClassRule};
+use super::estimated::{Estimated, Outcome};
+use super::pool::{Condition, Pool, Rejected};
+use super::{Mode, NotIdentified, Options};
+use crate::id::DeviceId;
+use crate::point::{Dtype, Sweep};
+use crate::row::Row;
+use crate::units::Unit;
+use curve::{Work, coverage};
+
+mod capacity;
+pub(crate) mod curve;
+mod fill;
+mod issue;
+mod peak;
+#[cfg(test)]
+mod tests;
+
+/// What these sweeps say of one pool.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SweepFits<'a> {
+    /// Constants, by sweep, condition and solution.
+    pub estimated: Vec<Estimated<'a>>,
+    /// Rows measured for them that did not feed them.
+    pub rejected: Vec<Rejected<'a>>,
+}
+
+/// Rates of main memory by condition, bytes per second.
+pub type MemoryRates<'a> = BTreeMap<Condition<'a>, f64>;
+
+/// Fits every sweep that has rows.
+pub fn fit<'a>(pool: &Pool<'a>, options: &Options, memory: &MemoryRates<'a>) -> SweepFits<'a> {
+    let mut fits = SweepFits::default();
+    if options.mode == Mode::Seed {
+        for part in Taken::of(pool, Sweep::Stream, &mut fits) {
+            peak::seed_memory(&part, options, &mut fits);
+        }
+    }
+    for (sweep, names) in [(Sweep::WorkingSet, capacity::PROXY), (Sweep::Cache, capacity::LAST_LEVEL)] {
+        for part in Taken::of(pool, sweep, &mut fits) {
+            capacity::fit(&part, names, memory.get(&part.condition).copied(), options.mode, &mut fits);
+        }
+    }
+    let mut fills = BTreeMap::new();
+    for part in Taken::of(pool, Sweep::Launch, &mut fits) {
+        if let Some(fill) = fill::fit(&part, options.mode, &mut fits) {
+            fills.insert(part.condition, fill);
+        }
+    }
+    for part in Taken::of(pool, Sweep::Issue, &mut fits) {
+        issue::fit(&part, fills.get(&part.condition), options.mode, &mut fits);
+    }
+    for part in Taken::of(pool, Sweep::Peak, &mut fits) {
+        peak::peaks(&part, options.mode, &mut fits);
+    }
+    for part in Taken::of(pool, Sweep::Latency, &mut fits) {
+        peak::launch_latency(&part, options.mode, &mut fits);
+    }
+    fits
+}
+
+/// The rows of one sweep under one condition.
+struct Taken<'a> {
+    condition: Condition<'a>,
+    works: Vec<Work<'a>>,
+    /// Rows that feed nothing.
+    unfit: usize,
+    /// Devices that measured the sweep.
+    devices_total: usize,
+}
+
+impl<'a> Taken<'a> {
+    /// One for each condition; rows that feed nothing are noted in `fits`.
+    fn of(pool: &Pool<'a>, sweep: Sweep, fits: &mut SweepFits<'a>) -> Vec<Self> {
+        let sifted = pool.sift_rows(sweep);
+        let rows: Vec<&'a Row> = sifted.rows.iter().map(|(row, _)| *row).collect();
+        let apart = Apart::of(&rows, ClassRule::default());
+        let mut rejected = sifted.rejected;
+        let mut conditions: BTreeMap<Condition<'a>, (Vec<&'a Row>, usize)> = BTreeMap::new();
+        for row in rows {
+            match curve::apart(&apart, row) {
+                Some(outlier) => rejected.push(outlier),
+                None => conditions.entry(Condition::of(row)).or_default().0.push(row),
+            }
+        }
+        for rejected in &rejected {
+            conditions.entry(Condition::of(rejected.row)).or_default().1 += 1;
+        }
+        fits.rejected.append(&mut rejected);
+        let devices_total = sifted.devices.len();
+        let taken = |(condition, (rows, unfit)): (Condition<'a>, (Vec<&'a Row>, usize))| Self {
+            condition,
+            works: Work::all_of(&rows),
+            unfit,
+            devices_total,
+        };
+        conditions.into_iter().map(taken).collect()
+    }
+
+    /// One part for each kernel, number format, solution and shape; `shape` names the sizes that are not swept.
+    fn parts(&self) -> Vec<Part<'a>> {
+        let mut parts: BTreeMap<PartKey<'a>, Vec<Work<'a>>> = BTreeMap::new();
+        for work in &self.works {
+            parts.entry(PartKey::of(work.row)).or_default().push(work.clone());
+        }
+        let part = |(key, works): (PartKey<'a>, Vec<Work<'a>>)| Part {
+            condition: key.condition(self.condition),
+            title: key.title(),
+            dtype: key.dtype,
+            works: Work::leveled(works),
+            devices_total: self.devices_total,
+        };
+        parts.into_iter().map(part).collect()
+    }
+
+    /// All works as one part, under the condition alone.
+    fn whole(&self) -> Part<'a> {
+        Part {
+            condition: self.condition.to_map(),
+            title: String::new(),
+            dtype: Dtype::F32,
+            works: Work::leveled(self.works.clone()),
+            devices_total: self.devices_total,
+        }
+    }
+
+    /// A constant that no row feeds, under the condition alone.
+    fn nothing(&self, name: &'static str, unit: Unit) -> Estimated<'a> {
+        let reason = NotIdentified::NoRows { rejected: self.unfit }.to_string();
+        self.whole().estimated(name, unit, &[], Outcome::NotIdentified(reason))
+    }
+}
+
+/// What is fitted apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct PartKey<'a> {
+    kernel: &'a str,
+    dtype: Dtype,
+    geometry: String,
+    shape: (Option<u64>, Option<u64>),
+}
+
+impl<'a> PartKey<'a> {
+    fn of(row: &'a Row) -> Self {
+        let work = &row.work;
+        Self { kernel: &work.kernel, dtype: work.dtype, geometry: geometry(row), shape: (work.m, work.n) }
+    }
+
+    fn condition(&self, condition: Condition<'_>) -> BTreeMap<String, String> {
+        let mut map = Condition { kernel: Some((self.kernel, self.dtype)), ..condition }.to_map();
+        map.insert("solution".to_owned(), self.geometry.clone());
+        let shape = [("m", self.shape.0), ("n", self.shape.1)];
+        map.extend(shape.into_iter().filter_map(|(name, size)| Some((name.to_owned(), size?.to_string()))));
+        map
+    }
+
+    /// For people: `contraction t32_b64 at m=512, n=512`.
+    fn title(&self) -> String {
+        let shape = match self.shape {
+            (Some(m), Some(n)) => format!(" at m={m}, n={n}"),
+            _ => String::new(),
+        };
+        format!("{} {} {}{shape}", self.kernel, self.dtype, self.geometry)
+    }
+}
+
+/// The solution without the blocks that it was launched with: these follow from the size.
+fn geometry(row: &Row) -> String {
+    let name = row.work.solution.as_str();
+    let blocks = row.counts.launch_contexts.first().map(|context| format!("_g{}", context.blocks));
+    blocks.and_then(|blocks| name.strip_suffix(blocks.as_str())).unwrap_or(name).to_owned()
+}
+
+/// Works that are fitted together.
+struct Part<'a> {
+    condition: BTreeMap<String, String>,
+    title: String,
+    dtype: Dtype,
+    works: Vec<Work<'a>>,
+    devices_total: usize,
+}
+
+impl<'a> Part<'a> {
+    /// A constant of this part that `used` works stand behind.
+    fn estimated(&self, name: &'static str, unit: Unit, used: &[&Work<'a>], outcome: Outcome) -> Estimated<'a> {
+        let (coverage, only_device) = coverage(used, self.works.len(), self.devices_total);
+        Estimated { name, unit, condition: self.condition.clone(), solution: None, coverage, only_device, outcome }
+    }
+
+    /// The class's times, or the shortest samples.
+    fn times(&self, of: curve::Of<'_>) -> Vec<Option<f64>> {
+        self.works.iter().map(|work| work.seconds(of)).collect()
+    }
+
+    fn devices(&self) -> BTreeSet<&'a DeviceId> {
+        curve::devices_of(&self.works)
+    }
+}
+
+/// The same constant as the winner under a condition.
+fn as_winner<'a>(estimated: &Estimated<'a>, title: &str, condition: BTreeMap<String, String>) -> Estimated<'a> {
+    Estimated { condition, solution: Some(title.to_owned()), ..estimated.clone() }
+}

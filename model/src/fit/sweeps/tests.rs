@@ -1,0 +1,233 @@
+//! Real rows of three H200 (`tests/fixtures/h200-probe`), and rows whose truth is known.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::constants::*;
+use crate::fit::estimated::ValueSet;
+use crate::fit::pool::RejectReason;
+use crate::id::RunId;
+use crate::import::{Source, probe};
+use crate::row::{LaunchContext, Origin};
+use crate::testing::{Random, RowSpec, h200_facts};
+
+fn probe_rows(names: &[&str]) -> Vec<Row> {
+    let of_file = |name: &&str| {
+        let path = format!("{}/../tests/fixtures/h200-probe/{name}.csv", env!("CARGO_MANIFEST_DIR"));
+        let device = name.split('-').next().unwrap_or(name);
+        let source = Source {
+            device: h200_facts(&format!("GPU-{device}")),
+            host: format!("host-{device}"),
+            name: (*name).to_owned(),
+            clock: "cuda_event".to_owned(),
+            data_pattern: "uniform".to_owned(),
+        };
+        probe::rows(&std::fs::read_to_string(path).expect("the fixture is there"), &source).expect("it holds rows")
+    };
+    names.iter().flat_map(of_file).collect()
+}
+
+fn body(rows: &[Row], mode: Mode) -> Body {
+    let options = Options { mode, ..Options::default() };
+    let (created_by, coordinator_version) = ("test".to_owned(), String::new());
+    let envelope = Envelope { created_utc_ns: 0, created_by, run_id: RunId::new("run"), coordinator_version };
+    Document::fit(rows, &options, &envelope).remove(0).body
+}
+
+fn issue_512(solution: &'static str) -> [(&'static str, &'static str); 5] {
+    [("kernel", "contraction"), ("dtype", "f32"), ("solution", solution), ("m", "512"), ("n", "512")]
+}
+
+/// The value of a constant of that name under exactly that condition.
+fn value(body: &Body, name: &str, condition: &[(&str, &str)]) -> f64 {
+    let constant = body.constant(name, condition).unwrap_or_else(|| panic!("no {name} under {condition:?}"));
+    constant.value.unwrap_or_else(|| panic!("{name} has no value: {constant:?}"))
+}
+
+fn near(found: f64, expected: f64, relative: f64, what: &str) {
+    assert!((found / expected - 1.0).abs() <= relative, "{what} is {found}, and {expected} was expected");
+}
+
+#[test]
+fn issue_rates_of_three_devices_are_those_of_the_regime_before_the_knee() {
+    for (name, rate) in [("a", 3.67e12), ("b", 3.80e12), ("d-first", 3.57e12), ("d-second", 3.56e12)] {
+        let body = body(&probe_rows(&[name]), Mode::Robust);
+        near(value(&body, ISSUE_RATE, &issue_512("t32_b64")), rate, 0.02, name);
+        let beyond = body.rejected_rows.iter().filter(|row| row.reason == RejectReason::BeyondKnee);
+        assert!(beyond.clone().count() >= 3, "{name}: points past the knee are named");
+        assert!(beyond.clone().all(|row| row.residual.is_some_and(|residual| residual > 0.0)), "they are slower");
+    }
+    // The original's least squares crosses the knee.
+    let seed = body(&probe_rows(&["a"]), Mode::Seed);
+    near(value(&seed, ISSUE_RATE, &issue_512("t32_b64")), 2.24e12, 0.005, "the original's rate of a");
+    assert!(value(&seed, ISSUE_LATENCY, &issue_512("t32_b64")) < 0.0, "and its latency is negative");
+}
+
+#[test]
+fn three_devices_agree_on_peak_and_memory_and_differ_in_issue_rate() {
+    let bodies = ["a", "b", "d-first", "d-second"].map(|name| body(&probe_rows(&[name]), Mode::Robust));
+    let spread = |name: &str, condition: &[(&str, &str)]| {
+        let values = bodies.each_ref().map(|body| value(body, name, condition));
+        values.iter().copied().fold(0.0, f64::max) / values.iter().copied().fold(f64::INFINITY, f64::min) - 1.0
+    };
+    let peak = spread(PEAK_FLOPS, &[("dtype", "f32"), (PIPE, "scalar")]);
+    let memory = spread(MEMORY_BANDWIDTH_ASYMPTOTE, &[("kernel", "triad"), ("dtype", "f32")]);
+    assert!(peak < 0.01 && memory < 0.01, "peaks differ by {peak}, asymptotes by {memory}");
+    let [_, b, first, second] = bodies.each_ref().map(|body| value(body, ISSUE_RATE, &issue_512("t32_b64")));
+    let d = (first + second) / 2.0;
+    assert!((0.055..0.08).contains(&(b / d - 1.0)), "b is above d by {}", b / d - 1.0);
+    near(first, second, 0.01, "d's first run against its second");
+}
+
+#[test]
+fn the_fill_of_an_h200_is_a_set_around_480_threads() {
+    for name in ["a", "b", "d-first", "d-second"] {
+        let body = body(&probe_rows(&[name]), Mode::Robust);
+        let constant = body.constant(FILL_THREADS, &[]).expect("a fill");
+        assert_eq!(constant.value, Some(480.0), "{name}: {constant:?}");
+        let Some(ValueSet::Candidates(candidates)) = &constant.set else { panic!("{name}: no set") };
+        assert!(candidates.contains(&480.0) && candidates.len() > 1, "{name}: {candidates:?}");
+        assert_eq!(value(&body, DEVICE_FILL_THREADS, &[]), 480.0 * 132.0, "{name}");
+        assert!(body.rejected_rows.iter().any(|row| row.reason == RejectReason::Starved), "{name}: starved rows");
+    }
+}
+
+#[test]
+fn the_last_level_cache_lies_around_its_60_mib_and_the_proxy_is_contradicted_by_shapes() {
+    for name in ["a", "b", "d-first", "d-second"] {
+        let body = body(&probe_rows(&[name]), Mode::Robust);
+        let level = value(&body, LAST_LEVEL_CACHE_CAPACITY, &[]) / 1048576.0;
+        assert!((52.0..66.0).contains(&level), "{name}: {level} MiB");
+        near(value(&body, LAST_LEVEL_CACHE_BANDWIDTH, &[]), 8.4e12, 0.02, name);
+        let proxy = body.constant(CACHE_CAPACITY, &[]).expect("a capacity");
+        assert_eq!((proxy.verdict, proxy.value), (Verdict::NotIdentified, None), "{name}: {proxy:?}");
+        let narrow = [("kernel", "contraction"), ("dtype", "f32"), ("solution", "untiled_b256"), ("m", "256")];
+        let held = body.constant(CACHE_CAPACITY, &[&narrow[..], &[("n", "1024")]].concat()).expect("a shape's");
+        assert_eq!(held.verdict, Verdict::Bounded, "{name}: every point of the shape is cached");
+        assert!(matches!(held.set, Some(ValueSet::Bracket { low: Some(_), high: None })), "{name}: {held:?}");
+        let wide = body.constant(CACHE_CAPACITY, &[&narrow[..], &[("n", "8192")]].concat()).expect("a shape's");
+        assert_eq!(wide.verdict, Verdict::Measured, "{name}: {wide:?}");
+    }
+}
+
+#[test]
+fn a_class_has_intervals_from_devices_covariances_and_a_study() {
+    let body = body(&probe_rows(&["a", "b", "d-first", "d-second"]), Mode::Robust);
+    let rate = body.constant(ISSUE_RATE, &issue_512("t32_b64")).expect("a rate");
+    assert!(rate.interval.is_some_and(|interval| interval.contains(3.67e12)), "{rate:?}");
+    assert_eq!((rate.devices_used, rate.devices_total, rate.scope.clone()), (3, 3, Scope::Class));
+    let covariance = rate.covariances.first().expect("rate and latency are fitted together");
+    assert_eq!((covariance.with.as_str(), covariance.replicates), (ISSUE_LATENCY, 3));
+    assert!((-1.0..=1.0).contains(&covariance.correlation));
+    assert!(!body.class_study.is_empty() && body.rejected_devices.is_empty());
+    for study in &body.class_study {
+        assert!(matches!(study.outliers, OutliersStudy::TooFewDevices { devices: 3, needed: 16 }), "{study:?}");
+        assert!(matches!(study.humps, HumpsStudy::TooFewDevices { devices: 3, .. }), "{study:?}");
+    }
+}
+
+#[test]
+fn every_reading_of_the_rows_gives_the_same_body() {
+    for mode in Mode::ALL {
+        let mut rows = probe_rows(&["a", "b", "d-first", "d-second"]);
+        let expected = body(&rows, *mode);
+        let mut random = Random::new(7);
+        for _ in 0..2 {
+            random.shuffle(&mut rows);
+            assert_eq!(body(&rows, *mode), expected, "mode {mode}");
+        }
+    }
+}
+
+/// An issue row of 4 blocks, under a condition.
+fn issue_row(device: &str, k: u64, ns: f64, neighbours: Option<&str>) -> Row {
+    let mut row = RowSpec::new("copy", 1 << 20, &[ns; 4]).device(device).row();
+    let (m, n, operations) = (512, 512, 2 * 512 * 512 * k);
+    row.identity.row_id = crate::id::RowId::new(format!("{device}/{k}/{neighbours:?}"));
+    row.identity.origin = Origin::Simulated;
+    row.work.sweep = Sweep::Issue;
+    row.work.kernel = "contraction".to_owned();
+    row.work.point = format!("issue/contraction/f32/k={k}/m={m}/n={n}");
+    row.work.solution = "t32_b64_g256".to_owned();
+    (row.work.m, row.work.n, row.work.k) = (Some(m), Some(n), Some(k));
+    row.counts = crate::row::Counts {
+        scalar_ops: operations,
+        flops: operations,
+        ops_exact: true,
+        kernels: 1,
+        launch_contexts: vec![LaunchContext { blocks: 256, threads: 64, operations }],
+        ..Default::default()
+    };
+    row.conditions.neighbours = neighbours.map(str::to_owned);
+    row
+}
+
+fn issue_line(device: &str, rate: f64, neighbours: Option<&str>) -> Vec<Row> {
+    let row = |k: u64| issue_row(device, k, 7e3 + (2 * 512 * 512 * k) as f64 / rate * 1e9, neighbours);
+    (8..14).map(|power| row(1 << power)).collect()
+}
+
+#[test]
+fn conditions_are_never_pooled() {
+    let rows = [issue_line("GPU-1", 4e12, Some("alone")), issue_line("GPU-1", 3e12, Some("node_full"))].concat();
+    let body = body(&rows, Mode::Robust);
+    for (neighbours, rate) in [("alone", 4e12), ("node_full", 3e12)] {
+        let condition = [("neighbours", neighbours), ("dtype", "f32")];
+        near(value(&body, ISSUE_RATE, &condition), rate, 1e-9, neighbours);
+        let constant = body.constant(ISSUE_RATE, &condition).expect("it is there");
+        assert_eq!(constant.scope, Scope::Device(DeviceId::new("GPU-1")), "one device's");
+        assert_eq!(constant.solution.as_deref(), Some("contraction f32 t32_b64 at m=512, n=512"));
+        let full = body.constant(FULL_ISSUE_RATE, &condition).expect("it is there");
+        assert_eq!(full.verdict, Verdict::NotIdentified, "no launch sweep, no rate of a full device");
+    }
+}
+
+#[test]
+fn rows_that_all_failed_leave_a_constant_that_says_so() {
+    let mut rows = issue_line("GPU-1", 4e12, None);
+    rows.iter_mut().for_each(|row| row.outcome.status = crate::row::Status::Failed);
+    let body = body(&rows, Mode::Robust);
+    let constant = body.constant(ISSUE_RATE, &[]).expect("it was measured for");
+    assert_eq!((constant.verdict, constant.value), (Verdict::NotIdentified, None));
+    assert!(constant.reason.as_ref().is_some_and(|reason| reason.contains("6 were rejected")), "{constant:?}");
+}
+
+/// Every number of a body is one: JSON has no NaN, and writes null for it, which does not read back.
+#[cfg(feature = "serde")]
+fn reads_back(body: &Body) -> bool {
+    let text = serde_json::to_string(body).expect("a body has a JSON form");
+    serde_json::from_str::<Body>(&text).is_ok_and(|read| read == *body)
+}
+
+#[cfg(feature = "serde")]
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn whatever_rows_say_the_body_has_no_nan_and_no_order(
+        seed in any::<u64>(),
+        spoiled in prop::collection::vec((0_usize..400, prop::sample::select(vec![
+            0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300, 1.0, 1e9,
+        ])), 0..60),
+        dropped in prop::collection::vec(0_usize..400, 0..300),
+        robust in any::<bool>(),
+    ) {
+        let mode = if robust { Mode::Robust } else { Mode::Seed };
+        let mut rows = probe_rows(&["a", "b"]);
+        rows.retain(|row| !matches!(row.work.sweep, Sweep::Stream | Sweep::Reduce));
+        for (index, ns) in spoiled {
+            let index = index % rows.len();
+            rows[index].timing.estimate_ns = Some(ns);
+            rows[index].timing.rounds.clear();
+            rows[index].counts.working_set_bytes = rows[index].counts.working_set_bytes.map(|_| ns as u64);
+        }
+        for index in dropped {
+            if rows.len() > 1 {
+                rows.swap_remove(index % rows.len());
+            }
+        }
+        let expected = body(&rows, mode);
+        prop_assert!(reads_back(&expected), "a number is none: {:?}", expected.constants);
+        Random::new(seed).shuffle(&mut rows);
+        prop_assert_eq!(body(&rows, mode), expected);
+    }
+}
