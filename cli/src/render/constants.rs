@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fleetcal_model::constants::{Constant, Document, Scope};
+use fleetcal_model::constants::{Constant, Document, Scope, Verdict};
 use fleetcal_model::row::Origin;
 
 use super::{counted, note, print_table, say, table, were};
@@ -24,10 +24,15 @@ pub(crate) fn constants(documents: &[Document]) {
         if !shared.is_empty() {
             out_line!("all of them hold for: {}", words(shared.iter()));
         }
-        let mut unidentified: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let mut unidentified: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
         for constant in &body.constants {
             if let Some(reason) = &constant.reason {
-                unidentified.entry(reason).or_default().push(format!(
+                let ending = match constant.verdict {
+                    Verdict::Bounded => "known from one side, since",
+                    Verdict::FormRejected => "not published, since",
+                    Verdict::Measured | Verdict::NotIdentified => "not identified, since",
+                };
+                unidentified.entry((ending, reason)).or_default().push(format!(
                     "{} ({})",
                     constant.name,
                     condition(constant, &shared)
@@ -44,8 +49,8 @@ pub(crate) fn constants(documents: &[Document]) {
             ]);
         }
         print_table(&shown, "no constants: no row can feed a fit");
-        for (reason, constants) in &unidentified {
-            out_line!("not identified, since {reason}: {}", constants.join(", "));
+        for ((ending, reason), constants) in &unidentified {
+            out_line!("{ending} {reason}: {}", constants.join(", "));
         }
         if let Some(Scope::Device(device)) = body.constants.first().map(|constant| &constant.scope) {
             say(&format!("one device stands behind these constants: they are those of {device}"));

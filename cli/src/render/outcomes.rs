@@ -38,9 +38,15 @@ fn heading(kind: RejectReason, all: &[&RejectedRow]) -> Option<String> {
         RejectReason::NoEstimate => format!("{rows} ended without an estimate"),
         RejectReason::OutlierDevice => format!("{rows} of devices that stand apart from their class {was} left out"),
         RejectReason::OutlierHour => format!("{rows} of hours that stand apart for all devices {was} left out"),
-        RejectReason::Opaque | RejectReason::NoRate | RejectReason::BytesNotExact | RejectReason::SmallFootprint => {
-            return None;
-        }
+        RejectReason::Residual => format!("{rows} far off the line of the others {was} left out"),
+        RejectReason::Opaque
+        | RejectReason::NoRate
+        | RejectReason::BytesNotExact
+        | RejectReason::SmallFootprint
+        | RejectReason::BeyondKnee
+        | RejectReason::LaunchBound
+        | RejectReason::SlowBelowCache
+        | RejectReason::Starved => return None,
     })
 }
 
@@ -93,6 +99,7 @@ mod tests {
             row_id: "row".into(),
             reason: *reason,
             detail: (*detail).to_owned(),
+            residual: None,
         };
         let rows: Vec<RejectedRow> = rows.iter().map(row).collect();
         sentences(&rows.iter().collect::<Vec<_>>())
