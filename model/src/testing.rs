@@ -137,7 +137,8 @@ pub(crate) fn bytes_moved(kernel: &str, elements: u64) -> u64 {
     arrays * elements * Dtype::F32.bytes()
 }
 
-pub(crate) fn h200_facts(uuid: &str) -> DeviceFacts {
+/// What an H200 says of itself, under an identity.
+pub fn h200_facts(uuid: &str) -> DeviceFacts {
     DeviceFacts {
         uuid: DeviceId::new(uuid),
         backend: crate::device::Backend::Cuda,

@@ -26,9 +26,9 @@ fn faults(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Ve
                 self::faults(root, target, value, at, faults);
                 true
             }
-            "type" => match asked {
-                Value::Array(types) => types.iter().any(|one| is_type(one, value)),
-                one => is_type(one, value),
+            "type" => match asked.as_array() {
+                Some(types) => types.iter().any(|one| is_type(one, value)),
+                None => is_type(asked, value),
             },
             "const" => asked == value,
             "enum" => asked.as_array().is_some_and(|members| members.contains(value)),
@@ -39,9 +39,11 @@ fn faults(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Ve
                 self::faults(root, one, value, at, &mut of_one);
                 of_one.is_empty()
             }),
-            "required" => {
-                asked.as_array().expect("a list").iter().all(|name| value.get(name.as_str().unwrap()).is_some())
-            }
+            "required" => asked
+                .as_array()
+                .expect("a list")
+                .iter()
+                .all(|name| name.as_str().is_some_and(|name| value.get(name).is_some())),
             "items" => {
                 for (index, item) in value.as_array().into_iter().flatten().enumerate() {
                     self::faults(root, asked, item, &format!("{at}/{index}"), faults);
