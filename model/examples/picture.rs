@@ -1,7 +1,7 @@
 //! Draws how the issue rate of one H200 is fitted, from rows of `tests/fixtures/h200-probe`, as SVG.
 //!
 //! ```text
-//! cargo run -p fleetcal-model --features testing --example picture -- tests/fixtures/h200-probe/a.csv > docs/issue-fit.svg
+//! cargo run -p fleetcal-model --features testing --example picture -- tests/fixtures/h200-probe/a.csv docs/issue-fit.svg
 //! ```
 
 use std::error::Error;
@@ -22,7 +22,8 @@ const X: (f64, f64) = (8.0, 10.5);
 const Y: (f64, f64) = (-4.6, -1.9);
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args().nth(1).ok_or("usage: picture PROBE.csv")?;
+    let mut arguments = std::env::args().skip(1);
+    let (path, picture) = arguments.next().zip(arguments.next()).ok_or("usage: picture PROBE.csv PICTURE.svg")?;
     let source = Source {
         device: h200_facts("GPU-a"),
         host: "host-a".to_owned(),
@@ -35,8 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rows = rows.iter().filter(wanted).filter(|row| (row.work.m, row.work.n) == (Some(512), Some(512)));
     let points: Vec<(f64, f64)> =
         rows.filter_map(|row| Some((row.counts.scalar_ops as f64, row.timing.estimate_ns? * 1e-9))).collect();
-    print!("{}", svg(&points)?);
-    Ok(())
+    Ok(std::fs::write(picture, svg(&points)?)?)
 }
 
 fn svg(points: &[(f64, f64)]) -> Result<String, Box<dyn Error>> {
@@ -51,14 +51,14 @@ fn svg(points: &[(f64, f64)]) -> Result<String, Box<dyn Error>> {
     )?;
     writeln!(text, r##"<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>"##)?;
     for power in [8.0, 9.0, 10.0] {
-        let x = horizontal(10_f64.powf(power));
+        let x = horizontal(power_of_ten(power));
         writeln!(
             text,
             r##"<path d="M{x:.1} 30V350" stroke="#ddd"/><text x="{x:.1}" y="368" text-anchor="middle">1e{power}</text>"##
         )?;
     }
     for (power, label) in [(-4.0, "100 µs"), (-3.0, "1 ms"), (-2.0, "10 ms")] {
-        let y = vertical(10_f64.powf(power));
+        let y = vertical(power_of_ten(power));
         writeln!(
             text,
             r##"<path d="M70 {y:.1}H620" stroke="#ddd"/><text x="64" y="{y:.1}" dy="4" text-anchor="end">{label}</text>"##
@@ -86,7 +86,7 @@ fn svg(points: &[(f64, f64)]) -> Result<String, Box<dyn Error>> {
             r##"<text x="{:.1}" y="{:.1}" fill="#c30" text-anchor="end">{:+.0}%</text>"##,
             x - 10.0,
             y,
-            out.residual * 100.0
+            100.0 * out.residual / (1.0 - out.residual)
         )?;
     }
     let rates =
@@ -102,18 +102,22 @@ fn svg(points: &[(f64, f64)]) -> Result<String, Box<dyn Error>> {
 }
 
 fn horizontal(value: f64) -> f64 {
-    70.0 + 550.0 * (value.log10() - X.0) / (X.1 - X.0)
+    70.0 + 550.0 * (libm::log10(value) - X.0) / (X.1 - X.0)
 }
 
 fn vertical(value: f64) -> f64 {
-    350.0 - 320.0 * (value.log10() - Y.0) / (Y.1 - Y.0)
+    350.0 - 320.0 * (libm::log10(value) - Y.0) / (Y.1 - Y.0)
 }
 
 /// The line where it is inside of the picture.
 fn path(intercept: f64, slope: f64) -> String {
-    let at = |step: i32| 10_f64.powf(X.0 + (X.1 - X.0) * f64::from(step) / 100.0);
-    let inside = |(_, y): &(f64, f64)| *y > 10_f64.powf(Y.0) && *y < 10_f64.powf(Y.1);
+    let at = |step: i32| power_of_ten(X.0 + (X.1 - X.0) * f64::from(step) / 100.0);
+    let inside = |(_, y): &(f64, f64)| *y > power_of_ten(Y.0) && *y < power_of_ten(Y.1);
     let points = (0..=100).map(at).map(|x| (x, intercept + slope * x)).filter(inside);
     let points: Vec<String> = points.map(|(x, y)| format!("{:.1} {:.1}", horizontal(x), vertical(y))).collect();
     format!("M{}", points.join("L"))
+}
+
+fn power_of_ten(power: f64) -> f64 {
+    libm::pow(10.0, power)
 }

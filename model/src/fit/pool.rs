@@ -188,7 +188,7 @@ pub struct Rejected<'a> {
     pub reason: RejectReason,
     /// The particulars, for people.
     pub detail: String,
-    /// How far off its fit it is, relative, positive where it is slower; none where it was judged by another thing.
+    /// How much slower than its fit it is: 0.25 is 25%, negative is faster; none where it was judged by another thing.
     pub residual: Option<f64>,
 }
 

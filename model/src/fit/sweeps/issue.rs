@@ -100,8 +100,10 @@ fn robust<'a>(part: Part<'a>, fill: Option<&Filled>, fits: &mut SweepFits<'a>) -
     ] {
         for point in points {
             let Some(work) = indices.get(point.index).and_then(|index| part.works.get(*index)) else { continue };
-            let detail = format!("{} is {:+.1}% {what}", work.row.work.point, point.residual * 100.0);
-            fits.rejected.extend(work.rejected(reason, Some(point.residual), &detail));
+            // The fit's residual is a part of the point's own time; what is told is how much slower than the line it is.
+            let slower = point.residual / (1.0 - point.residual);
+            let detail = format!("{} is {:+.1}% {what}", work.row.work.point, slower * 100.0);
+            fits.rejected.extend(work.rejected(reason, Some(slower).filter(|slower| slower.is_finite()), &detail));
         }
     }
     let used: Vec<&Work<'a>> = regime.used.iter().filter_map(|point| part.works.get(*indices.get(*point)?)).collect();
