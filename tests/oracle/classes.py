@@ -1,0 +1,243 @@
+"""Statistics of devices and the constants of a class, from their formulas. As in `fits`, nothing is the crate's."""
+
+import math
+from collections import defaultdict
+
+import numpy
+from scipy import special, stats
+
+import fits
+
+
+def finite(values):
+    return all(map(math.isfinite, values))
+
+
+def order_statistics(values):
+    """Interpolated order statistics: Hettmansperger and Sheather 1986."""
+    count, ordered = len(values), sorted(values)
+    covers = lambda rank: 1 - 2 * stats.binom.cdf(rank - 1, count, 0.5)  # noqa: E731
+    ranks = [rank for rank in range(1, count // 2 + 1) if covers(rank) >= 0.95]
+    if not ranks or not finite(values):
+        return None
+    rank = max(ranks)
+    part = (covers(rank) - 0.95) / (covers(rank) - covers(rank + 1))
+    inward = (count - rank) * part / (rank + (count - 2 * rank) * part)
+    low = ordered[rank - 1] * (1 - inward) + ordered[rank] * inward
+    high = ordered[count - rank] * (1 - inward) + ordered[count - rank - 1] * inward
+    return [low, high]
+
+
+def student_t(values):
+    if len(values) < 3 or not finite(values):
+        return None
+    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+    return [numpy.mean(values) - half, numpy.mean(values) + half]
+
+
+def student_t_log(values):
+    if not all(value > 0 for value in values) or not finite(values):
+        return None
+    interval = student_t(numpy.log(values))
+    return interval and [math.exp(end) for end in interval]
+
+
+def half_width(values):
+    """Half of the distribution-free 95% interval of the median between two samples, relative to the median."""
+    count, ordered = len(values), sorted(values)
+    ranks = [rank for rank in range(count // 2) if stats.binom.cdf(rank, count, 0.5) <= 0.025]
+    center = numpy.median(values) if values else 0
+    if not ranks or not center > 0:
+        return None
+    return (ordered[count - 1 - max(ranks)] - ordered[max(ranks)]) / 2 / center
+
+
+def statistics(values):
+    return {
+        "median": float(numpy.median(values)) if values else None,
+        "order_statistics": order_statistics(values),
+        "student_t_log": student_t_log(values),
+        "student_t": student_t(values),
+        "half_width": half_width(values),
+    }
+
+
+def connected(cells):
+    """Groups of devices that points connect, by union of sets."""
+    groups = []
+    for _, devices in grouped(cells, 1, 0).items():
+        touching = [group for group in groups if group & devices]
+        groups = [group for group in groups if not group & devices] + [set(devices).union(*touching)]
+    return len(groups)
+
+
+def grouped(cells, key, value):
+    found = defaultdict(set)
+    for cell in cells:
+        found[cell[key]].add(cell[value])
+    return found
+
+
+def polish(cells):
+    """Median polish (Tukey 1977) of (device, point, logarithm), points first, devices centred on their median."""
+    if not cells or not finite([cell[2] for cell in cells]):
+        raise fits.Refused("Nothing")
+    if connected(cells) > 1:
+        raise fits.Refused("NotConnected")
+    devices = {device: 0.0 for device, _, _ in cells}
+    points = {point: 0.0 for _, point, _ in cells}
+    for _ in range(100):
+        before = dict(devices), dict(points)
+        for at in points:
+            points[at] = numpy.median([log - devices[device] for device, point, log in cells if point == at])
+        for at in devices:
+            devices[at] = numpy.median([log - points[point] for device, point, log in cells if device == at])
+        moved = max(
+            max(abs(devices[at] - before[0][at]) for at in devices),
+            max(abs(points[at] - before[1][at]) for at in points),
+        )
+        center = numpy.median(list(devices.values()))
+        devices = {at: effect - center for at, effect in devices.items()}
+        points = {at: effect + center for at, effect in points.items()}
+        if moved <= 1e-12:
+            break
+    return devices, points
+
+
+def outliers(devices):
+    """Robust z with Benjamini and Hochberg's control of false discoveries at 1%; {device: z}, None if too few."""
+    if len(devices) < 16:
+        return None
+    effects = numpy.array(list(devices.values()))
+    center = numpy.median(effects)
+    sigma = max(0.003, fits.SIGMA_OF_MAD * numpy.median(numpy.abs(effects - center)))
+    z = (effects - center) / sigma
+    chance = special.erfc(numpy.abs(z) / math.sqrt(2))
+    order = numpy.argsort(chance, kind="stable")
+    passing = numpy.nonzero(chance[order] <= 0.01 * numpy.arange(1, len(z) + 1) / len(z))[0]
+    called = order[: passing.max() + 1] if len(passing) else []
+    names = list(devices)
+    return {names[at]: z[at] for at in sorted(called) if abs(effects[at] - center) >= 0.02}
+
+
+def effects(cells):
+    devices, points = polish([tuple(cell) for cell in cells])
+    found = outliers(dict(sorted(devices.items())))
+    listed = lambda of: [of.get(at) for at in range(max(of) + 1)]  # noqa: E731
+    return {
+        "points": listed(points),
+        "devices": listed(devices),
+        "outliers": {"too_few_devices": len(devices)} if found is None else [[at, z] for at, z in found.items()],
+    }
+
+
+# --- the constants of stream rows -----------------------------------------------------------------------------------
+
+MAIN_MEMORY_BYTES = 4 * 60 * 2**20
+"""Four last-level caches of the class that `model/examples/oracle` makes rows of."""
+
+
+def rates_of(rows):
+    """Rates: {(kernel, solution, bytes): {device: median over rows of bytes / median of rounds}}."""
+    found = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        seconds = float(numpy.median(row["rounds_ns"])) * 1e-9
+        key = (row["kernel"], row["solution"], row["bytes"])
+        found[key][row["device"]].append(row["bytes"] / seconds)
+    return {key: {d: float(numpy.median(r)) for d, r in devices.items()} for key, devices in found.items()}
+
+
+def quorum(groups, by_size):
+    most = defaultdict(int)
+    size = lambda key: key[2] if by_size else None  # noqa: E731
+    for key, devices in groups.items():
+        most[size(key)] = max(most[size(key)], len(devices))
+    return {key: devices for key, devices in groups.items() if 2 * len(devices) >= most[size(key)]}
+
+
+def apart(rows):
+    """Devices that stand apart in a kernel, with their z."""
+    cells = []
+    for row in rows:
+        seconds = float(numpy.median(row["rounds_ns"])) * 1e-9
+        cells.append((row["device"], (row["bytes"], row["solution"]), math.log(seconds)))
+    devices, _ = polish(cells)
+    return outliers(devices) or {}
+
+
+def documents(rows):
+    """{(name, kernel or None): value, interval, method, coverage} of one class."""
+    rows = [row for row in rows if row["bytes"] >= MAIN_MEMORY_BYTES]
+    kernels = sorted({row["kernel"] for row in rows})
+    kept = []
+    for kernel in kernels:
+        of_kernel = [row for row in rows if row["kernel"] == kernel]
+        found = apart(of_kernel)
+        kept += [row for row in of_kernel if row["device"] not in found]
+    constants = {}
+    for kernel in [None, *kernels]:
+        part = [row for row in kept if kernel in (None, row["kernel"])]
+        groups = quorum(rates_of(part), False)
+        best = max(float(numpy.median(list(devices.values()))) for devices in groups.values())
+        constants["memory_bandwidth", kernel] = {"value": best, "interval": None, "method": "witness"}
+        if kernel is not None:
+            for name, constant in zip(("memory_bandwidth_asymptote", "stream_latency"), asymptote(part)):
+                constants[name, kernel] = constant
+    return constants
+
+
+def curve(rates):
+    """(bytes, seconds) at the best rate of each size."""
+    best = defaultdict(float)
+    for (_, _, size), rate in rates.items():
+        best[size] = max(best[size], rate)
+    return [(size, size / rate) for size, rate in sorted(best.items())]
+
+
+def asymptote(rows):
+    groups = quorum(rates_of(rows), True)
+    devices = sorted({device for group in groups.values() for device in group})
+    level = {key: float(numpy.median(list(group.values()))) for key, group in groups.items()}
+    if len(devices) >= 3:
+        cells = [(d, key, math.log(rate)) for key, group in groups.items() for d, rate in group.items()]
+        try:
+            level = {key: math.exp(log) for key, log in polish(cells)[1].items()}
+        except fits.Refused:
+            pass
+    found = fits.line(curve(level))
+    bandwidth, latency = 1 / found["slope"], found["intercept"]
+    if len(devices) == 1:
+        replicates, unit = rounds_of(rows, level), "rounds"
+    else:
+        own = [curve({key: group[d] for key, group in groups.items() if d in group}) for d in devices]
+        replicates, unit = [one for one in own if len(one) >= 3], "devices"
+    lines = [fits.line(one) for one in replicates]
+    rates, intercepts = [1 / one["slope"] for one in lines], [one["intercept"] for one in lines]
+    return (
+        constant(bandwidth, rates, "student_t_log", student_t_log, unit),
+        constant(latency, intercepts, "student_t", student_t, unit)
+        if latency > 0
+        else {"value": None, "interval": None, "method": None},
+    )
+
+
+def rounds_of(rows, level):
+    """The curve of each round: at each size the solution that is best there."""
+    best = {}
+    for (_, solution, size), rate in level.items():
+        best[size] = max(best.get(size, (0.0, None)), (rate, solution))
+    of_round = defaultdict(list)
+    for row in rows:
+        if best[row["bytes"]][1] == row["solution"]:
+            for number, ns in enumerate(row["rounds_ns"]):
+                of_round[number].append((row["bytes"], ns * 1e-9))
+    return [sorted(of_round[number]) for number in sorted(of_round)]
+
+
+def constant(value, replicates, method, few, unit):
+    if len(replicates) < 3:
+        return {"value": value, "interval": None, "method": f"too_few_{unit}"}
+    many = len(replicates) >= 8
+    interval = order_statistics(replicates) if many else few(replicates)
+    method = "order_statistics" if many else method
+    return {"value": value, "interval": [min(interval[0], value), max(interval[1], value)], "method": f"{method}_{unit}"}
