@@ -265,12 +265,13 @@ pub struct Row {
 
 impl Row {
     /// Whether the row may feed a fit: measured for it, validated (or unchecked because the plan asked for no check),
-    /// timed, and not opaque.
+    /// timed, not opaque, and of a device that has a name.
     pub fn feeds_fits(&self) -> bool {
         let role_fits = matches!(self.identity.role, Role::Fit | Role::Anchor);
         let status_fits = matches!(self.outcome.status, Status::Passed | Status::NoCheck);
         let timed = self.timing.estimate_ns.is_some_and(|ns| ns.is_finite() && ns > 0.0);
-        role_fits && status_fits && timed && !self.counts.opaque
+        let named = !self.device.device_uuid.as_str().is_empty();
+        role_fits && status_fits && timed && named && !self.counts.opaque
     }
 
     /// Distinct bytes from which a row of this row's device speaks for main memory, if that takes `footprint_factor`

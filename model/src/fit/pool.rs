@@ -240,6 +240,9 @@ fn estimate_ns(row: &Row) -> Result<f64, (RejectReason, String)> {
     if row.counts.opaque {
         return Err((RejectReason::Opaque, "its counts may be too low".to_owned()));
     }
+    if row.device.device_uuid.as_str().is_empty() {
+        return Err((RejectReason::Invalid, "its device has no name".to_owned()));
+    }
     let estimate_ns = row.timing.estimate_ns.filter(|_| row.feeds_fits());
     estimate_ns.ok_or_else(|| (RejectReason::NoEstimate, format!("{} rounds were measured", row.timing.rounds_done)))
 }

@@ -1,5 +1,7 @@
 //! Fits on rows whose truth is known, and on rows that have none.
 
+mod hostile;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;

@@ -86,7 +86,11 @@ impl EnvelopeRow {
 pub fn fit(rows: &[EnvelopeRow]) -> Envelope {
     let mut compute = leg(rows, |row| row.flops_exact.then_some(row.flops));
     let mut memory = leg(rows, |row| row.bytes_exact.then_some(row.bytes));
-    let slack = compute.zip(memory).and_then(|(compute, memory)| fission_slack(rows, compute.peak, memory.peak));
+    let slack = compute.zip(memory).and_then(|(compute, memory)| {
+        let slack = fission_slack(rows, compute.peak, memory.peak)?;
+        // A peak beyond the numbers would be none.
+        [compute, memory].iter().all(|leg| (leg.peak * slack.factor).is_finite()).then_some(slack)
+    });
     if let Some(slack) = slack {
         for leg in [&mut compute, &mut memory].into_iter().flatten() {
             leg.peak *= slack.factor;

@@ -41,7 +41,7 @@ pub enum IssueUnfittable {
         /// How many there are.
         points: usize,
     },
-    /// Time does not grow with operations.
+    /// Time does not grow with operations, or beyond the numbers.
     #[error("time does not grow with operations (slope {slope} s/op)")]
     NoGrowth {
         /// The slope, seconds an operation.
@@ -75,12 +75,13 @@ pub fn fit(points: &[IssuePoint], fill: Option<FillModel>) -> Result<IssueFit, I
     let growth = timed.iter().map(|(operations, seconds)| (operations - mean_operations) * (seconds - mean_s));
     let slope = growth.sum::<f64>() / spread.sum::<f64>();
     let rate = slope.recip();
-    if !(slope > 0.0 && rate.is_finite()) {
+    let latency_s = mean_s - slope * mean_operations;
+    if !(slope > 0.0 && slope.is_finite() && rate.is_finite() && latency_s.is_finite()) {
         return Err(IssueUnfittable::NoGrowth { slope });
     }
-    let latency_s = mean_s - slope * mean_operations;
     let residual = |(operations, seconds): &(f64, f64)| ((latency_s + slope * operations - seconds) / seconds).abs();
-    let residual_max = timed.iter().map(residual).fold(0.0, f64::max);
+    // Against a time of almost nothing the error may be beyond the numbers; it stays one.
+    let residual_max = timed.iter().map(residual).fold(0.0, f64::max).min(f64::MAX);
     Ok(IssueFit { rate, latency: Seconds(latency_s), residual_max, points: timed.len() })
 }
 

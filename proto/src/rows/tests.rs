@@ -81,3 +81,4 @@ proptest! {
 }
 
 mod damage;
+mod hostile;
