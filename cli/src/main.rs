@@ -47,7 +47,12 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("fleetcal").build().map_err(|error| {
             Failure::internal(anyhow::Error::new(error).context("the async runtime does not start"))
         })?;
-    let result = runtime.block_on(command::run(arguments));
+    let result = runtime.block_on(async {
+        tokio::select! {
+            result = command::run(arguments) => result,
+            code = stop::at_once() => Ok(code),
+        }
+    });
     // A thread stuck in a driver or a dead network file system must not keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_millis(100));
     result

@@ -1,12 +1,20 @@
 //! Ctrl-C and SIGTERM, as one token.
 
-use std::sync::{Arc, OnceLock};
+use std::process::ExitCode;
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, Kind};
 use crate::render;
+
+/// Cancelled at a second signal. Of the process, as signals are.
+static AT_ONCE: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
+
+/// How long the process may take to let go of everything after a second signal.
+const LET_GO_MAX: Duration = Duration::from_millis(500);
 
 /// What a process hears of signals, and what it says where a second one leaves no time for anything else.
 #[derive(Debug, Clone, Default)]
@@ -32,13 +40,16 @@ impl Stop {
                     _ = terminate.recv() => {}
                 }
                 if heard.token.is_cancelled() {
-                    if let Some(words) = heard.last_words.get() {
-                        render::say(words);
-                    }
-                    std::process::exit(Kind::Interrupted as i32);
+                    break;
                 }
                 heard.token.cancel();
             }
+            if let Some(words) = heard.last_words.get() {
+                render::say(words);
+            }
+            AT_ONCE.cancel();
+            tokio::time::sleep(LET_GO_MAX).await;
+            std::process::exit(Kind::Interrupted as i32);
         });
         Ok(stop)
     }
@@ -57,4 +68,11 @@ impl Stop {
     pub(crate) async fn cancelled(&self) {
         self.token.cancelled().await;
     }
+}
+
+/// Returns once a second signal came, with the code to end with. Whoever then lets go of the runtime kills its workers: a
+/// process that exits by itself would leave them at their devices until they notice.
+pub(crate) async fn at_once() -> ExitCode {
+    AT_ONCE.cancelled().await;
+    ExitCode::from(Kind::Interrupted as u8)
 }

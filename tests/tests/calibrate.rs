@@ -127,6 +127,77 @@ fn an_interrupted_run_keeps_what_it_measured_and_can_go_on() {
 }
 
 #[test]
+fn constants_without_any_interval_are_pointed_at() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let two = data.path().join("two.toml");
+    let text = "name = \"two\"\n[measure]\nrounds = 2\nrounds_max = 2\n[[sweep]]\nfamily = \"stream\"\n\
+                kernels = [\"triad\"]\ndtypes = [\"f32\"]\nelements = \"2^28\"\n";
+    std::fs::write(&two, text).expect("a plan can be written");
+    let ended = output(&[
+        "calibrate",
+        "--plan",
+        &two.display().to_string(),
+        "--backend",
+        "sim",
+        "--sim",
+        "1",
+        "--data",
+        &folder,
+    ]);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    assert!(said.contains("measured without any interval"), "a value nobody knows the error of: {said}");
+}
+
+#[test]
+fn a_second_signal_says_how_to_go_on_and_leaves_no_worker() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let smoke = plan("smoke.toml");
+    let sim = ["--backend", "sim", "--sim", "1,fault=hang", "--data", &folder];
+    let mut run = Background::start(fleetcal(&[&["calibrate", "--plan", &smoke][..], &sim].concat()));
+    run.wait_for_line("screening");
+    let workers = workers_of(run.id());
+    assert!(!workers.is_empty(), "no worker drives the device");
+    // Two of a kind may arrive as one.
+    run.signal("INT");
+    run.signal("TERM");
+    let (status, _, stderr) = run.wait();
+    let left: Vec<&u32> = workers.iter().filter(|worker| lives_on(**worker)).collect();
+    assert_eq!(status.code(), Some(130), "{stderr}");
+    assert!(left.is_empty(), "workers {left:?} were left at their devices");
+    assert!(stderr.contains("--resume"), "how to go on was not said:\n{stderr}");
+}
+
+/// What the system says of a process, by key.
+fn status_of(process: &str, key: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':').map(|value| value.trim().to_owned()))
+}
+
+/// Children of a process.
+fn workers_of(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("there is a /proc").flatten();
+    let names = processes.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter(|name| status_of(name, "PPid").as_deref() == Some(parent.to_string().as_str()))
+        .filter_map(|name| name.parse().ok())
+        .collect()
+}
+
+/// Whether a process runs, and was not killed either: SIGKILL, once sent, is pending until it takes effect.
+fn lives_on(process: u32) -> bool {
+    let process = process.to_string();
+    let killed = |key| {
+        let pending = status_of(&process, key).and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+        pending.is_some_and(|mask| mask & (1 << 8) != 0)
+    };
+    let ended = status_of(&process, "State").is_none_or(|state| state.starts_with(['Z', 'X']));
+    !ended && !killed("SigPnd") && !killed("ShdPnd")
+}
+
+#[test]
 fn a_run_of_which_a_part_is_damaged_says_so_and_is_no_success() {
     let data = TempDir::new().expect("a temporary folder");
     let folder = data.path().display().to_string();

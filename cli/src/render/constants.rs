@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fleetcal_model::constants::{Constant, Document, Scope, Verdict};
+use fleetcal_model::constants::{Body, Constant, Document, Scope, Verdict};
 use fleetcal_model::row::Origin;
 
 use super::{counted, note, print_table, say, table, were};
@@ -55,17 +55,30 @@ pub(crate) fn constants(documents: &[Document]) {
         if let Some(Scope::Device(device)) = body.constants.first().map(|constant| &constant.scope) {
             say(&format!("one device stands behind these constants: they are those of {device}"));
         }
-        if body.rows_cut_short > 0 {
-            let (rows, were) = (counted(body.rows_cut_short, "row"), were(body.rows_cut_short));
-            note(&format!("{rows} {were} cut short, feeding the fits as far as measured"));
-        }
-        if !body.rejected_rows.is_empty() {
-            let rows = counted(body.rejected_rows.len() as u64, "row");
-            note(&format!("{rows} left out of every constant; the document says why of each"));
-        }
+        notes(body);
     }
     if documents.is_empty() {
         out_line!("no constants: nothing was measured");
+    }
+}
+
+/// What to know about the rows behind a document.
+fn notes(body: &Body) {
+    let bare = body.constants.iter().filter(|constant| has_no_interval(constant)).count() as u64;
+    if bare > 0 {
+        note(&format!(
+            "{} measured without any interval: how far off the value may be is not known (three rounds or more give \
+             a row one)",
+            counted(bare, "constant")
+        ));
+    }
+    if body.rows_cut_short > 0 {
+        let (rows, were) = (counted(body.rows_cut_short, "row"), were(body.rows_cut_short));
+        note(&format!("{rows} {were} cut short, feeding the fits as far as measured"));
+    }
+    if !body.rejected_rows.is_empty() {
+        let rows = counted(body.rejected_rows.len() as u64, "row");
+        note(&format!("{rows} left out of every constant; the document says why of each"));
     }
 }
 
@@ -107,6 +120,12 @@ fn interval(constant: &Constant) -> String {
         (None, Some(row)) => format!("[row: {}]", written(row.low, row.high)),
         (None, None) => constant.interval_method.map(|method| method.to_string()).unwrap_or_default(),
     }
+}
+
+/// Whether a constant has a value, and neither it nor the row that shows it has an interval.
+fn has_no_interval(constant: &Constant) -> bool {
+    let of_row = constant.witness.as_ref().and_then(|witness| witness.interval.as_ref());
+    constant.value.is_some() && constant.interval.is_none() && of_row.is_none()
 }
 
 /// What the value rests on.
