@@ -210,8 +210,9 @@ impl<D: Device> Listener<D> for HardwareMonitor {
             return self.wait_for(bench, REQUESTED_WAIT, Monitor::request_and_wait);
         }
         if let Some(monitor) = self.monitor.as_ref().filter(|_| !self.overlapped) {
-            // One reading a visit at least, however short; the period sees to the others.
-            monitor.request();
+            // One reading that overlaps a visit at least, however short; the period sees to the others. Screening has many
+            // visits, each of which would wait for the reading that it ends in, and what it sees discards nothing.
+            if bench.is_screening() { monitor.request() } else { monitor.look_closely() }
         }
         Ok(())
     }
@@ -225,6 +226,9 @@ impl<D: Device> Listener<D> for HardwareMonitor {
             end = opened + Duration::from_nanos(last.start_ns.saturating_add(last.ns));
         }
         let until = bench.visit.samples.len();
+        if let Some(monitor) = &self.monitor {
+            monitor.look_away();
+        }
         if !self.overlapped && !self.own_time {
             // The one asked for before the batch may outlast it, and the samples are about to be counted.
             self.wait_for(bench, READING_WAIT, Monitor::finish_reading)?;

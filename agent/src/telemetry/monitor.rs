@@ -11,6 +11,13 @@ use super::{Sensor, TimedReading, Window};
 /// Readings kept: 40 seconds at the usual period. A longer window has only its later part.
 const KEPT: usize = 4096;
 
+/// Time between two readings while somebody wants one that overlaps a short piece of work.
+const CLOSE_PERIOD: Duration = Duration::from_micros(100);
+
+/// Readings that are taken so close to each other, at most. The first may be over before the device begins: NVML answers
+/// within a tenth of a millisecond, and a batch of launches takes as long to be queued.
+const CLOSE_READINGS: u32 = 32;
+
 /// How long the end of a monitor waits for its thread. A vendor's library that hangs is left to itself.
 const STOP_WAIT: Duration = Duration::from_millis(200);
 
@@ -45,6 +52,8 @@ struct State {
     /// Whether somebody asked for a reading that has not begun, and whether for a whole one.
     wanted: bool,
     whole_wanted: bool,
+    /// Readings that are still to be taken close to each other.
+    close: u32,
     /// Readings begun and readings ended, in all.
     begun: u64,
     ended: u64,
@@ -108,6 +117,21 @@ impl Monitor {
         self.shared.changed.notify_all();
     }
 
+    /// [`Monitor::request`], and from then on for readings as close as they come, until [`Monitor::look_away`] or there were
+    /// many: work that begins any moment, and may be over soon, is overlapped by one of them. A monitor that reads on
+    /// request alone takes the one.
+    pub fn look_closely(&self) {
+        let mut state = self.shared.lock();
+        (state.wanted, state.close) = (true, CLOSE_READINGS);
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// Readings come at their usual period again.
+    pub fn look_away(&self) {
+        self.shared.lock().close = 0;
+    }
+
     /// Asks for a whole reading that begins after this call, and waits for its end. `false` where there was none in time.
     pub fn request_and_wait(&self, at_most: Duration) -> bool {
         let ended = {
@@ -165,7 +189,9 @@ fn read_until_stopped(shared: &Shared, mut sensor: Box<dyn Sensor>, schedule: Sc
         let idle = |state: &mut State| !state.stop && !state.wanted;
         let waited = match schedule {
             Schedule::Every(period) => {
-                let waited = shared.changed.wait_timeout_while(shared.lock(), period, idle);
+                let state = shared.lock();
+                let pause = if state.close > 0 { CLOSE_PERIOD.min(period) } else { period };
+                let waited = shared.changed.wait_timeout_while(state, pause, idle);
                 waited.map(|(state, _)| state).unwrap_or_else(|poisoned| poisoned.into_inner().0)
             }
             Schedule::OnRequest => {
@@ -177,6 +203,7 @@ fn read_until_stopped(shared: &Shared, mut sensor: Box<dyn Sensor>, schedule: Sc
             return;
         }
         state.wanted = false;
+        state.close = state.close.saturating_sub(1);
         let whole = std::mem::take(&mut state.whole_wanted);
         state.begun += 1;
         state.whole_begun += u64::from(whole);

@@ -71,6 +71,20 @@ fn a_monitor_reads_by_itself_and_forgets_the_oldest() {
 }
 
 #[test]
+fn close_looks_are_many_readings_of_one_asking_and_then_the_usual_period() {
+    let hour = Schedule::Every(Duration::from_secs(3600));
+    let monitor = Monitor::start(Box::new(Counter(0)), hour).expect("a thread");
+    monitor.look_closely();
+    let all = |state: &State| state.ended >= u64::from(CLOSE_READINGS);
+    assert!(monitor.shared.wait(PATIENCE, all), "one reading after another, without an hour between");
+    assert_eq!(monitor.shared.lock().close, 0, "the next one comes in an hour");
+    monitor.look_closely();
+    monitor.look_away();
+    assert!(monitor.finish_reading(PATIENCE), "the one that was asked for is taken all the same");
+    assert!(monitor.shared.lock().ended > u64::from(CLOSE_READINGS));
+}
+
+#[test]
 fn a_library_that_hangs_holds_nobody_up() {
     let (sensor, was_asked, may_answer) = slow();
     let monitor = Monitor::start(sensor, Schedule::OnRequest).expect("a thread");
