@@ -347,7 +347,7 @@ impl<'a> Group<'a> {
         sizes.into_values().flat_map(Self::with_quorum).collect()
     }
 
-    /// The same groups with class rates as the median device shows them, where devices and groups can be told apart: the
+    /// The same groups with class rates as a device at the centre shows them, where devices and groups can be told apart: the
     /// device that is the median differs from group to group, and in a class measured in shares so do all devices.
     pub(crate) fn leveled(mut groups: Vec<Self>) -> Vec<Self> {
         let devices: BTreeSet<&DeviceId> = groups.iter().flat_map(|group| group.devices.keys().copied()).collect();

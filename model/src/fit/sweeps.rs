@@ -2,7 +2,7 @@
 //! arithmetic peaks and the empty launch.
 //!
 //! Each is fitted for every solution and shape, under every condition apart; then the winner stands once more under the
-//! condition alone, which is what predictions look for. Times are the class's: the median device's, with each device's
+//! condition alone, which is what predictions look for. Times are the class's: its centre's, with each device's
 //! own effect taken out where devices share points. Intervals come from refits of each device, or of each round of a
 //! single one.
 

@@ -106,3 +106,23 @@ fn the_order_of_cells_does_not_matter() {
     let found = effects(&cells).expect("connected");
     assert_eq!((found.points, found.devices), (expected.points, expected.devices));
 }
+
+#[test]
+fn the_centre_of_many_devices_is_as_good_as_their_mean_and_no_slow_one_moves_it() {
+    let (mut of_center, mut of_median, mut of_mean) = (0.0, 0.0, 0.0);
+    let mut random = crate::testing::Random::new(11);
+    for _ in 0..2_000 {
+        let values: Vec<f64> = (0..16).map(|_| 0.005 * random.normal()).collect();
+        let mean = values.iter().sum::<f64>() / 16.0;
+        let center = huber_center(&values).expect("there are values");
+        of_mean += mean * mean;
+        of_center += center * center;
+        of_median += median(&values).map_or(0.0, |median| median * median);
+    }
+    assert!(of_center < 1.1 * of_mean, "mean squares: {of_center} of the centre, {of_mean} of the mean");
+    assert!(of_median > 1.3 * of_mean, "mean squares: {of_median} of the median, {of_mean} of the mean");
+    let slow = [0.0, 0.001, -0.001, 0.002, -0.002, 0.4, 0.5];
+    assert!(huber_center(&slow).is_some_and(|center| center < 0.003), "{:?}", huber_center(&slow));
+    assert_eq!(huber_center(&[1.0, 1.0, 1.0, 5.0]), Some(1.0), "values without a scale have their median");
+    assert_eq!(huber_center(&[]), None);
+}

@@ -19,7 +19,7 @@ pub(crate) struct Work<'a> {
     pub(crate) row: &'a Row,
     /// Its rows by device.
     pub(crate) devices: BTreeMap<&'a DeviceId, Vec<&'a Row>>,
-    /// Time as the median device shows it, seconds.
+    /// Time as a device at the centre of the class shows it, seconds.
     class_s: f64,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Work<'a> {
         works.into_values().filter_map(work).collect()
     }
 
-    /// The same works with class times as the median device shows them, where devices share enough to tell.
+    /// The same works with class times as a device at the centre shows them, where devices share enough to tell.
     pub(crate) fn leveled(mut works: Vec<Self>) -> Vec<Self> {
         if devices_of(&works).len() < LEVELED_MIN {
             return works;
