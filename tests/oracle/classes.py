@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 
 import numpy
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 import fits
 
@@ -104,6 +104,28 @@ def polish(cells):
     return devices, points
 
 
+def levels(cells):
+    """Each point's value at the centre of the class: polished, with Huber's location of devices and of what is left."""
+    devices, points = polish(cells)
+    center = huber(list(devices.values()))
+    rest = defaultdict(list)
+    for device, point, log in cells:
+        rest[point].append(log - devices[device] - points[point])
+    return {point: math.exp(level + center + huber(rest[point])) for point, level in points.items()}
+
+
+def huber(values):
+    """Huber's location (1964): the root of the sum of values cut at 1.345 robust standard deviations."""
+    values = numpy.array(values)
+    middle = numpy.median(values)
+    bound = 1.345 * fits.SIGMA_OF_MAD * numpy.median(numpy.abs(values - middle))
+    if bound <= 0:
+        return middle
+    return optimize.brentq(
+        lambda center: numpy.clip(values - center, -bound, bound).sum(), values.min(), values.max(), xtol=1e-15
+    )
+
+
 def outliers(devices):
     """Robust z with Benjamini and Hochberg's control of false discoveries at 1%; {device: z}, None if too few."""
     if len(devices) < 16:
@@ -201,7 +223,7 @@ def asymptote(rows):
     if len(devices) >= 3:
         cells = [(d, key, math.log(rate)) for key, group in groups.items() for d, rate in group.items()]
         try:
-            level = {key: math.exp(log) for key, log in polish(cells)[1].items()}
+            level = levels(cells)
         except fits.Refused:
             pass
     found = fits.line(curve(level))
