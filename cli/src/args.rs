@@ -92,9 +92,9 @@ pub(crate) struct OutputArguments {
 #[derive(Debug, Args)]
 pub(crate) struct NodeArguments {
     /// Make simulated devices: `2`, or `2,seed=7,pace=0.1`. Their rows say `simulated`. Faults may be planted, each as
-    /// `fault=KIND`: wrong_result:KERNEL, off_by_one:KERNEL[:ACCESS], compile:SOLUTION, unloadable:SOLUTION, oom,
+    /// `fault=KIND`: `wrong_result:KERNEL, off_by_one:KERNEL[:ACCESS], compile:SOLUTION, unloadable:SOLUTION, oom,
     /// lost[:VISITS], hang[:VISITS], spin:SOLUTION, exit:SOLUTION, throttled:REASON[:VISITS], sensor_lost[:READINGS],
-    /// foreign[:VISITS].
+    /// foreign[:VISITS]`.
     #[arg(long, value_name = "SPEC", default_value_t, env = "FLEETCAL_SIM")]
     pub(crate) sim: SimSpec,
     /// Offer only devices of this backend; may be given several times.

@@ -80,6 +80,16 @@ impl DeviceFacts {
         self.last_level_cache_bytes.unwrap_or(UNKNOWN_LAST_LEVEL_CACHE_BYTES).saturating_mul(DRAM_FOOTPRINT_FACTOR)
     }
 
+    /// Bytes that a buffer has whose reading and writing leaves nothing else in the caches: twice all of them. The level-2
+    /// cache counts by itself only where another level is behind it.
+    pub fn flush_bytes(&self) -> u64 {
+        // Once to displace, once more because replacement is not strictly oldest first.
+        const FLUSH_FACTOR: u64 = 2;
+        let last_level_bytes = self.last_level_cache_bytes.unwrap_or(UNKNOWN_LAST_LEVEL_CACHE_BYTES);
+        let before_it_bytes = self.l2_cache_bytes.filter(|l2| self.last_level_cache_bytes != Some(*l2)).unwrap_or(0);
+        last_level_bytes.saturating_add(before_it_bytes).saturating_mul(FLUSH_FACTOR)
+    }
+
     /// The key of the class that this device belongs to.
     pub fn class_key(&self) -> ClassKey {
         ClassKey {

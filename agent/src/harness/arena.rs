@@ -153,7 +153,8 @@ impl<Buffer> Arena<Buffer> {
         specs: &[BufferSpec],
         guard: PageGuard,
     ) -> Result<(), DeviceError> {
-        /// The widest access of any kernel, to whose multiples arrays must be aligned.
+        /// The widest access of any kernel, to whose multiples arrays must be aligned. An access within the padding that
+        /// this leaves behind an array is not seen; no array of a family here has any.
         const ALIGNMENT_BYTES: u64 = 16;
         *self = Self::default();
         let mut fresh = Vec::with_capacity(specs.len());

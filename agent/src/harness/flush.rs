@@ -1,13 +1,9 @@
 //! What is done about caches before a sample.
 
-use fleetcal_model::device::{DRAM_FOOTPRINT_FACTOR, DeviceFacts};
+use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::point::Sweep;
 use fleetcal_model::policy::Caches;
 use fleetcal_model::row::FlushMode;
-
-/// Caches are flushed by writing this many times their size: once to displace, once more because replacement is not
-/// strictly oldest first.
-const FLUSH_FACTOR: u64 = 2;
 
 /// The rule for one point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +33,8 @@ impl Flush {
         }
     }
 
-    /// Twice all caches, whatever the size of the point: the level-2 cache counts by itself only where another level is
-    /// behind it.
     fn cold(facts: &DeviceFacts) -> Self {
-        let last_level = facts.dram_footprint_bytes() / DRAM_FOOTPRINT_FACTOR;
-        let before_it = facts.l2_cache_bytes.filter(|l2| facts.last_level_cache_bytes != Some(*l2)).unwrap_or(0);
-        Self { mode: FlushMode::Cold, bytes: Some(last_level.saturating_add(before_it).saturating_mul(FLUSH_FACTOR)) }
+        Self { mode: FlushMode::Cold, bytes: Some(facts.flush_bytes()) }
     }
 }
 

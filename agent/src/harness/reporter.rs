@@ -1,5 +1,6 @@
 //! Listener: publishes records as rows. Nobody else does, and only when a verdict stands.
 
+use fleetcal_model::policy::BoundsCheck;
 use fleetcal_model::row::{Role, StopReason};
 
 use super::HarnessError;
@@ -89,6 +90,10 @@ impl<D: Device> Bench<'_, D> {
         self.judge_conditions(record);
         let mut template = self.settled_template(record);
         let record = &self.records[record];
+        if record.prepared.is_none() {
+            // It never ran, so nobody looked at what it touched.
+            template.outcome.bounds_check = BoundsCheck::None;
+        }
         if record.screening_ns.is_some() && record.rounds_done == 0 && record.verdict.is_sound() {
             template.identity.role = Role::Screening;
             template.timing.rounds_planned = 0;

@@ -1,5 +1,6 @@
 //! Solutions and devices that go wrong.
 
+use fleetcal_model::policy::BoundsCheck;
 use fleetcal_model::row::{Role, Status, StopReason};
 
 use super::fake::{FakeDevice, Fault, Said, point, task};
@@ -121,9 +122,13 @@ fn intervals_that_took_no_time_do_not_count_and_the_others_do() {
 #[test]
 fn a_task_whose_every_solution_is_spoilt_ends_and_says_so_row_by_row() {
     let mut device = FakeDevice::new().with_fault("s0", Fault::DoesNotCompile);
-    let (outcome, said) = device.measure(&task(vec![point(64, 1)]));
+    let mut checked = task(vec![point(64, 1)]);
+    checked.policy.bounds = BoundsCheck::Values;
+    let (outcome, said) = device.measure(&checked);
     assert!(outcome.is_ok(), "{outcome:?}");
-    assert_eq!(said.row("s0").1.outcome.status, Status::Invalid);
+    let outcome = &said.row("s0").1.outcome;
+    assert_eq!(outcome.status, Status::Invalid);
+    assert_eq!(outcome.bounds_check, BoundsCheck::None, "what never ran was looked at by nobody");
     assert!(device.logged("time").is_empty());
 }
 

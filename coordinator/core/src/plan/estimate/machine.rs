@@ -1,6 +1,6 @@
 //! How fast a device is, guessed before anything is measured.
 
-use fleetcal_model::device::{Backend, DeviceFacts, UNKNOWN_LAST_LEVEL_CACHE_BYTES};
+use fleetcal_model::device::{Backend, DeviceFacts};
 
 /// Memory faster than this is GDDR on a narrow bus, slower is HBM on a wide one, kHz.
 const HBM_CLOCK_MAX_KHZ: u64 = 4_000_000;
@@ -22,8 +22,6 @@ const GPU_LAUNCH_NS: f64 = 20e3;
 const HOST_LAUNCH_NS: f64 = 50e3;
 /// Compiling and loading one GPU solution, its share of a batch, nanoseconds.
 const GPU_PREPARE_NS: f64 = 20e6;
-/// A flush writes so many times the size of the caches.
-const FLUSH_FACTOR: f64 = 2.0;
 
 /// A device as the cost model sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,9 +64,7 @@ impl Machine {
 
     /// Flushing the caches once, nanoseconds.
     pub(super) fn flush_ns(&self, device: &DeviceFacts) -> f64 {
-        let last_level_bytes = device.last_level_cache_bytes.unwrap_or(UNKNOWN_LAST_LEVEL_CACHE_BYTES);
-        let caches_bytes = last_level_bytes.saturating_add(device.l2_cache_bytes.unwrap_or(0));
-        self.launch_ns + FLUSH_FACTOR * caches_bytes as f64 / self.bytes_per_ns
+        self.launch_ns + device.flush_bytes() as f64 / self.bytes_per_ns
     }
 }
 
