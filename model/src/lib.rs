@@ -12,6 +12,7 @@ pub mod constants;
 pub mod device;
 pub mod digest;
 pub mod estimate;
+pub mod explain;
 pub mod fit;
 pub mod held_out;
 pub mod id;

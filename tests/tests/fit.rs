@@ -78,6 +78,33 @@ fn rows_of_the_probe_say_imported_and_are_never_fitted_with_measured_ones() {
 }
 
 #[test]
+fn a_constant_is_explained_from_its_rows_and_the_originals_fits_can_be_had() {
+    let probe = fixture("h200-probe/a.csv");
+    let ended = output(&["fit", &probe, "--explain", "issue_rate solution=t32_b64 m=512 n=512"]);
+    let (text, said) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{said}");
+    for words in ["points: 5 of 8", "beyond_knee", "The original's fit", "What it is: "] {
+        assert!(text.contains(words), "`{words}` is not in:\n{text}");
+    }
+    let (code, said) = refused(&[&probe, "--explain", "speed"]);
+    assert!(code == Some(4) && said.contains("no constant `speed` is among: memory_bandwidth"), "{code:?}: {said}");
+
+    let value = |mode: &str| {
+        let (found, _) = documents(&[&probe, "--mode", mode]);
+        let constants = found[0]["body"]["constants"].as_array().expect("constants").iter();
+        let mut rates = constants.filter(|constant| {
+            constant["name"] == "issue_rate"
+                && constant["condition"]["solution"] == "t32_b64"
+                && constant["condition"]["m"] == "512"
+        });
+        rates.next().and_then(|rate| rate["value"].as_f64()).expect("a rate")
+    };
+    let (robust, original) = (value("robust"), value("seed"));
+    assert!((robust / 3.67e12 - 1.0).abs() < 0.02, "the first five points say 3.67e12 op/s: {robust}");
+    assert!((original / 2.24e12 - 1.0).abs() < 0.01, "least squares over all of them says 2.24e12 op/s: {original}");
+}
+
+#[test]
 fn files_that_hold_no_rows_are_named() {
     let folder = TempDir::new().expect("a temporary folder");
     let damaged = folder.path().join("damaged.parquet");

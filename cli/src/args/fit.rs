@@ -2,7 +2,7 @@
 
 use clap::Args;
 use fleetcal_model::device::DRAM_FOOTPRINT_FACTOR;
-use fleetcal_model::fit::SIZES_MIN;
+use fleetcal_model::fit::{Mode, SIZES_MIN};
 use fleetcal_model::row::Origin;
 
 use super::OutputArguments;
@@ -12,7 +12,7 @@ pub(super) const HELP: &str = "Files:\n  *.parquet  rows of fleetcal; a folder s
     *.csv      samples of a plain probe; NAME.toml beside NAME.csv says of which device. Rows say `imported`\n  \
     *.tsv      calibration rows of OCANNL, 11 or 12 columns: its configuration lines are printed\n\n\
     Examples:\n  fleetcal fit fleetcal-data/rows\n  fleetcal fit 'night-*/rows/**/*.parquet' --class nvidia-h200 --output json\n  \
-    fleetcal fit probe.csv\n  fleetcal fit calibration.tsv --calibration-backend cuda --margin 1.1";
+    fleetcal fit probe.csv --explain 'issue_rate m=512 n=512'\n  fleetcal fit calibration.tsv --calibration-backend cuda --margin 1.1";
 
 /// `fleetcal fit`.
 #[derive(Debug, Args)]
@@ -33,6 +33,13 @@ pub(crate) struct FitArguments {
     /// Sizes that a line needs.
     #[arg(long, value_name = "SIZES", default_value_t = SIZES_MIN, value_parser = clap::value_parser!(u64).range(SIZES_MIN..))]
     pub(crate) sizes_min: u64,
+    /// How to fit: `robust`, or `seed` for the original's fits as they are, over all points.
+    #[arg(long, value_name = "MODE", default_value_t)]
+    pub(crate) mode: Mode,
+    /// Say in words how a constant came about: its points, what was left out and why, and what the original's fit makes of the
+    /// same rows. A name, and `key=value` of its condition where it has several: `issue_rate solution=t32_b64 m=512`.
+    #[arg(long, value_name = "CONSTANT")]
+    pub(crate) explain: Option<String>,
     /// Take kernels of one name for one kernel although they were compiled from different sources.
     #[arg(long)]
     pub(crate) mixed_sources: bool,

@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fleetcal_coordinator::rows::{ReadReport, read_paths};
 use fleetcal_model::constants::{Document, Envelope};
-use fleetcal_model::fit::Options;
+use fleetcal_model::explain::explain;
 use fleetcal_model::fit::intake::{Intake, IntakeError, intake};
+use fleetcal_model::fit::{Mode, Options};
 use fleetcal_model::id::RunId;
 use fleetcal_model::row::Row;
 
@@ -53,13 +54,37 @@ pub(super) fn run(arguments: &FitArguments) -> Result<ExitCode, Failure> {
         let rows = counted(superseded as u64, "row");
         render::note(&format!("of attempts that a later one replaced, left out: {rows}"));
     }
-    print(&documents(&rows, arguments), arguments.output.output)?;
+    match &arguments.explain {
+        Some(wanted) => explain_all(&rows, arguments, wanted)?,
+        None => print(&documents(&rows, arguments, arguments.mode), arguments.output.output)?,
+    }
     Ok(unread::exit_code(&skipped))
 }
 
-fn documents(rows: &[&Row], arguments: &FitArguments) -> Vec<Document> {
+/// Explains a constant of every class that has it.
+fn explain_all(rows: &[&Row], arguments: &FitArguments, wanted: &str) -> Result<(), Failure> {
+    let originals = documents(rows, arguments, Mode::Seed);
+    let mut refused = None;
+    let mut said = false;
+    for document in documents(rows, arguments, arguments.mode) {
+        let original = originals.iter().find(|original| original.body.class_id == document.body.class_id);
+        match explain(&document, original.filter(|_| arguments.mode != Mode::Seed), rows, wanted) {
+            Ok(page) => {
+                render::text(&page);
+                said = true;
+            }
+            Err(error) => refused = Some(error),
+        }
+    }
+    match refused {
+        Some(error) if !said => Err(Failure::new(Kind::NotFound, error)),
+        _ => Ok(()),
+    }
+}
+
+fn documents(rows: &[&Row], arguments: &FitArguments, mode: Mode) -> Vec<Document> {
     let (footprint_factor, sizes_min) = (arguments.footprint_factor, arguments.sizes_min);
-    let options = Options { footprint_factor, sizes_min, ..Options::default() };
+    let options = Options { footprint_factor, sizes_min, mode };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let runs: BTreeSet<&RunId> = rows.iter().map(|row| &row.identity.run_id).collect();
     let run_id = match (runs.first(), runs.len()) {
