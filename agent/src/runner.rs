@@ -41,7 +41,7 @@ pub(crate) mod workers;
 use attempt::{Attempt, Step};
 use deadlines::{Deadlines, Watch};
 use neighbours::{Neighbours, Presence};
-use strikes::{Consequence, Manner, Strikes};
+use strikes::{Consequence, Got, Manner, Strikes};
 use workers::{WorkerEnd, WorkerReport, WorkerSource};
 
 /// How an attempt ended.
@@ -195,18 +195,18 @@ impl Runner {
         };
         let mut backoff = Backoff::new(&format!("{}/{}", lease.task_id, lease.epoch));
         loop {
-            let before = attempt.progress_made();
+            let before = attempt.achieved();
             let death = match self.follow(&mut attempt, &course).await {
                 Over::Ends(outcome) => return attempt.finish(outcome, None).await,
                 Over::Stuck(outcome, reason) => return attempt.finish(outcome, Some(reason)).await,
                 Over::Died(death) => death,
             };
-            let progress = attempt.progress_made() > before;
-            if progress {
+            let got = Got::between(before, attempt.achieved());
+            if got > Got::Nothing {
                 backoff.reset();
             }
             let sentence = death.sentence();
-            let note = match course.strikes.take(&death.in_hand, death.manner, &death.reason, progress) {
+            let note = match course.strikes.take(&death.in_hand, death.manner, &death.reason, got) {
                 Consequence::GoOn => format!("{sentence}; a fresh worker goes on"),
                 Consequence::SetAside(subject) => format!("{sentence}; {subject} is set aside"),
                 Consequence::GiveUp => {

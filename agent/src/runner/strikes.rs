@@ -10,9 +10,9 @@ const STRIKES: usize = 3;
 /// Workers that may die in a row without any progress and without a solution in hand.
 const BARREN: u64 = 3;
 
-/// Workers that may die in a row without any progress, whatever they had in hand: as many as four solutions in a row may
-/// kill. Then it is the device that kills them, and each further solution would cost three more.
-const FRUITLESS: u64 = 4 * STRIKES as u64;
+/// Workers that may die in a row without a visit, whatever they had in hand: as many as eight solutions in a row may kill.
+/// Then it is the device that kills them, and each further solution would cost three more.
+const FRUITLESS: u64 = 8 * STRIKES as u64;
 
 /// How a worker died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,28 @@ pub(crate) enum Manner {
     Fault,
     /// In any other way. It was late, it was killed, it ran out of memory: another try may find something else.
     Other,
+}
+
+/// How far a worker got before it died; the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Got {
+    /// Nowhere.
+    Nothing,
+    /// It closed rows, be it only those of solutions that were set aside.
+    Rows,
+    /// It visited a solution to the end.
+    Visits,
+}
+
+impl Got {
+    /// From visits and closed rows before a worker began to those after its death.
+    pub(super) fn between((visits, rows): (u64, u64), (visits_now, rows_now): (u64, u64)) -> Self {
+        match (visits_now > visits, rows_now > rows) {
+            (true, _) => Self::Visits,
+            (false, true) => Self::Rows,
+            (false, false) => Self::Nothing,
+        }
+    }
 }
 
 /// What follows from a death.
@@ -47,21 +69,24 @@ struct Struck {
 pub(super) struct Strikes {
     struck: BTreeMap<Subject, Struck>,
     barren: u64,
-    /// Deaths since the last progress.
+    /// Deaths since the last visit.
     fruitless: u64,
     deaths: u64,
     died_preparing: bool,
 }
 
 impl Strikes {
-    /// A worker died of this with that in hand. `progress` says whether it had got anywhere.
-    pub(super) fn take(&mut self, in_hand: &InHand, manner: Manner, reason: &str, progress: bool) -> Consequence {
+    /// A worker died of this with that in hand, having got so far.
+    pub(super) fn take(&mut self, in_hand: &InHand, manner: Manner, reason: &str, got: Got) -> Consequence {
         self.deaths += 1;
         self.died_preparing |= in_hand.stage == Stage::Prepare;
         // A fault at a border is the finding itself.
         let is_finding = in_hand.stage == Stage::Bounds && manner == Manner::Fault;
-        if progress || is_finding {
-            (self.barren, self.fruitless) = (0, 0);
+        if got > Got::Nothing || is_finding {
+            self.barren = 0;
+        }
+        if got == Got::Visits || is_finding {
+            self.fruitless = 0;
         }
         self.fruitless += 1;
         if self.fruitless >= FRUITLESS {
@@ -121,10 +146,11 @@ mod tests {
     fn three_deaths_set_a_solution_aside_whatever_others_do_between() {
         let mut strikes = Strikes::default();
         for solution in ["s0", "s1", "s0"] {
-            let consequence = strikes.take(&in_hand(Stage::WarmUp, Some(solution)), Manner::Fault, "signal 11", true);
+            let consequence =
+                strikes.take(&in_hand(Stage::WarmUp, Some(solution)), Manner::Fault, "signal 11", Got::Visits);
             assert_eq!(consequence, Consequence::GoOn);
         }
-        let last = strikes.take(&in_hand(Stage::Timing, Some("s0")), Manner::Other, "exit code 139", false);
+        let last = strikes.take(&in_hand(Stage::Timing, Some("s0")), Manner::Other, "exit code 139", Got::Nothing);
         assert!(matches!(last, Consequence::SetAside(subject) if subject.solution == "s0"));
         let [aside] = &strikes.set_aside()[..] else { panic!("one is set aside: {:?}", strikes.set_aside()) };
         assert_eq!(aside.reason, "it ended 3 workers, the last while launches were timed: exit code 139");
@@ -133,23 +159,25 @@ mod tests {
     #[test]
     fn a_device_that_kills_every_worker_is_given_up_before_every_solution_has_had_its_three() {
         let mut strikes = Strikes::default();
-        let mut die = |death: u64, progress| {
+        let mut die = |death: u64, got| {
             let solution = format!("s{}", death / 3);
-            strikes.take(&in_hand(Stage::WarmUp, Some(&solution)), Manner::Fault, "device lost", progress)
+            strikes.take(&in_hand(Stage::WarmUp, Some(&solution)), Manner::Fault, "device lost", got)
         };
-        let ended = (0..100).find(|&death| die(death, false) == Consequence::GiveUp);
-        assert_eq!(ended, Some(11), "twelve workers");
+        // Each worker closes the row of the solution that was set aside before it, and gets no further.
+        let ended = (0..100).find(|&death| die(death, Got::Rows) == Consequence::GiveUp);
+        assert_eq!(ended, Some(23), "24 workers");
         let mut strikes = Strikes::default();
-        let mut die = |death: u64, progress| {
+        let mut die = |death: u64, got| {
             let solution = format!("s{}", death / 3);
-            strikes.take(&in_hand(Stage::WarmUp, Some(&solution)), Manner::Fault, "device lost", progress)
+            strikes.take(&in_hand(Stage::WarmUp, Some(&solution)), Manner::Fault, "device lost", got)
         };
-        let ended = (0..100).find(|&death| die(death, death % 10 == 0) == Consequence::GiveUp);
+        let got = |death: u64| if death.is_multiple_of(20) { Got::Visits } else { Got::Nothing };
+        let ended = (0..100).find(|&death| die(death, got(death)) == Consequence::GiveUp);
         assert_eq!(ended, None, "a worker now and then got somewhere");
         let mut strikes = Strikes::default();
         for solution in 0..100 {
             let bounds = in_hand(Stage::Bounds, Some(&format!("s{solution}")));
-            let consequence = strikes.take(&bounds, Manner::Fault, "signal 11", false);
+            let consequence = strikes.take(&bounds, Manner::Fault, "signal 11", Got::Nothing);
             assert!(matches!(consequence, Consequence::SetAside(_)), "each is a finding: {consequence:?}");
         }
     }
@@ -157,7 +185,7 @@ mod tests {
     #[test]
     fn a_fault_next_to_unmapped_memory_is_final() {
         let mut strikes = Strikes::default();
-        let consequence = strikes.take(&in_hand(Stage::Bounds, Some("s0")), Manner::Fault, "signal 11", true);
+        let consequence = strikes.take(&in_hand(Stage::Bounds, Some("s0")), Manner::Fault, "signal 11", Got::Visits);
         assert!(matches!(consequence, Consequence::SetAside(_)));
         assert_eq!(
             strikes.set_aside()[0].reason,
@@ -168,7 +196,7 @@ mod tests {
     #[test]
     fn a_worker_that_is_late_or_killed_next_to_unmapped_memory_is_no_finding() {
         let mut strikes = Strikes::default();
-        let mut late = || strikes.take(&in_hand(Stage::Bounds, Some("s0")), Manner::Other, "signal 9", true);
+        let mut late = || strikes.take(&in_hand(Stage::Bounds, Some("s0")), Manner::Other, "signal 9", Got::Visits);
         assert_eq!([late(), late()], [Consequence::GoOn, Consequence::GoOn], "a busy host is not the solution's fault");
         assert!(matches!(late(), Consequence::SetAside(_)));
     }
@@ -177,12 +205,12 @@ mod tests {
     fn three_deaths_for_nothing_end_the_attempt_and_progress_counts_anew() {
         let mut strikes = Strikes::default();
         let opening = in_hand(Stage::Open, None);
-        let taken = [false, false, true, false, false]
-            .map(|progress| strikes.take(&opening, Manner::Other, "no device", progress));
+        let taken = [Got::Nothing, Got::Nothing, Got::Rows, Got::Nothing, Got::Nothing]
+            .map(|got| strikes.take(&opening, Manner::Other, "no device", got));
         assert_eq!(taken[..4], [Consequence::GoOn, Consequence::GoOn, Consequence::GoOn, Consequence::GoOn]);
         assert_eq!(taken[4], Consequence::GiveUp);
         assert!(!strikes.one_by_one());
-        strikes.take(&in_hand(Stage::Prepare, None), Manner::Fault, "signal 11", true);
+        strikes.take(&in_hand(Stage::Prepare, None), Manner::Fault, "signal 11", Got::Visits);
         assert!(strikes.one_by_one(), "the next death in there names its solution");
     }
 }

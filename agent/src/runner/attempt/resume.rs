@@ -111,9 +111,9 @@ impl Attempt {
         })
     }
 
-    /// Grows with everything that a worker finishes.
-    pub(in crate::runner) fn progress_made(&self) -> u64 {
-        self.progress.visits_done + self.closed.len() as u64
+    /// Visits made and rows closed so far: what a worker may have added to.
+    pub(in crate::runner) fn achieved(&self) -> (u64, u64) {
+        (self.progress.visits_done, self.closed.len() as u64)
     }
 }
 
