@@ -3,7 +3,7 @@
 //!
 //! It is told from the document and the rows behind it, so that nothing is claimed that the document does not say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::constants::{Constant, Document, RejectedRow, Verdict};
@@ -50,9 +50,9 @@ pub fn explain(
     };
     let chosen: Vec<&Constant> = document.body.constants.iter().filter(holds).collect();
     if chosen.is_empty() {
-        let mut known: Vec<&str> = document.body.constants.iter().map(|constant| constant.name.as_str()).collect();
-        known.dedup();
-        return Err(NoSuchConstant { wanted: wanted.to_owned(), known: known.join(", ") });
+        let known: BTreeSet<&str> = document.body.constants.iter().map(|constant| constant.name.as_str()).collect();
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(NoSuchConstant { wanted: wanted.to_owned(), known });
     }
     let own: Vec<&Row> = rows.iter().copied().filter(|row| row.device.class_id == document.body.class_id).collect();
     let pages = chosen.iter().map(|constant| page(document, original, &own, constant));

@@ -62,5 +62,6 @@ fn what_is_not_there_is_answered_with_what_is() {
     for wanted in ["speed", "issue_rate kernel=copy", "issue_rate nonsense", ""] {
         let error = explain(&document, None, &[], wanted).expect_err("there is none").to_string();
         assert!(error.contains("memory_bandwidth") && error.contains("issue_rate"), "{error}");
+        assert_eq!(error.matches("stream_latency").count(), 1, "each name once: {error}");
     }
 }
