@@ -56,6 +56,9 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         host,
         rack: config.rack,
     };
+    let wanted = |report: &BackendReport| {
+        config.backends.as_ref().is_none_or(|wanted| wanted.iter().any(|backend| backend.name() == report.backend))
+    };
     let noted = |report: BackendReport| report.note.map(|note| (report.backend, note));
     let setup = Setup {
         coordinator: config.coordinator,
@@ -63,7 +66,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         auth,
         labels,
         devices,
-        backend_notes: reports.into_iter().filter_map(noted).collect(),
+        backend_notes: reports.into_iter().filter(wanted).filter_map(noted).collect(),
         sim: config.sim,
         monitor: config.monitor,
         deadlines: config.deadlines,

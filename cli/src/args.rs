@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fleetcal_agent::device::sim::SimSpec;
 use fleetcal_core::plan::{Selector, nearest};
 use fleetcal_model::device::Backend;
+use tonic::transport::Endpoint;
 
 mod fit;
 
@@ -17,14 +18,30 @@ pub(crate) use fit::FitArguments;
 /// Address that coordinators listen on and that everybody else calls, unless told otherwise.
 pub(crate) const DEFAULT_PORT: &str = "127.0.0.1:7600";
 
+/// The same, as a URL.
+const DEFAULT_URL: &str = "http://127.0.0.1:7600";
+
+/// Longest label of a node or rack, characters: it stands in every row.
+const LABEL_MAX: usize = 200;
+
+/// What stands below the help.
+const HELP: &str = "Example:\n  fleetcal calibrate --plan quick\n\nExit codes:\n  \
+    0    done\n  \
+    1    internal fault\n  \
+    2    usage\n  \
+    3    the plan is wrong, or asks for more than its limits or the devices' memory allow\n  \
+    4    no such device or run, or it cannot be done now\n  \
+    5    data folder\n  \
+    6    network\n  \
+    7    protocol version\n  \
+    8    not everything was measured or could be read, or a result was wrong\n  \
+    9    standard output\n  \
+    130  interrupted";
+
 /// Calibrates heterogeneous GPU fleets: measured constants of a performance model, per device class.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, propagate_version = true)]
-#[command(after_help = "Example:\n  fleetcal calibrate --plan quick\n\nExit codes: 0 done, 1 internal fault, \
-                        2 usage, 3 the plan is wrong, or asks for more than its limits or the devices' memory allow,\n4 no \
-                        such device or run, or it cannot be done now, 5 data folder, 6 network, 7 protocol version, \
-                        8 not everything was measured or could be read, or a result was wrong,\n9 standard output, \
-                        130 interrupted.")]
+#[command(after_help = HELP)]
 pub(crate) struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -101,10 +118,10 @@ pub(crate) struct NodeArguments {
     #[arg(long = "backend", value_name = "BACKEND", value_parser = parse_backend)]
     pub(crate) backends: Vec<Backend>,
     /// Label of this node; its host name where not given.
-    #[arg(long, env = "FLEETCAL_NODE")]
+    #[arg(long, env = "FLEETCAL_NODE", value_parser = parse_label)]
     pub(crate) node: Option<String>,
     /// Label of this node's rack.
-    #[arg(long, env = "FLEETCAL_RACK")]
+    #[arg(long, env = "FLEETCAL_RACK", value_parser = parse_label)]
     pub(crate) rack: Option<String>,
     /// Kill a worker whose launch, or batch of timed launches, takes this long beyond what is expected of it, seconds.
     #[arg(long, value_name = "SECONDS", hide = true)]
@@ -124,7 +141,7 @@ pub(crate) struct AgentLimits {
 #[derive(Debug, Args)]
 pub(crate) struct ClientArguments {
     /// The coordinator.
-    #[arg(long, value_name = "URL", default_value = concat_url(), env = "FLEETCAL_COORDINATOR")]
+    #[arg(long, value_name = "URL", default_value = DEFAULT_URL, env = "FLEETCAL_COORDINATOR", value_parser = parse_url)]
     pub(crate) coordinator: String,
     /// How long to wait for a coordinator that is not there, seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
@@ -136,10 +153,6 @@ impl ClientArguments {
     pub(crate) fn wait(&self) -> Duration {
         Duration::from_secs(self.wait)
     }
-}
-
-const fn concat_url() -> &'static str {
-    "http://127.0.0.1:7600"
 }
 
 /// `fleetcal calibrate`.
@@ -190,7 +203,7 @@ pub(crate) struct CoordinatorArguments {
 #[derive(Debug, Args)]
 pub(crate) struct AgentArguments {
     /// The coordinator.
-    #[arg(long, value_name = "URL", default_value = concat_url(), env = "FLEETCAL_COORDINATOR")]
+    #[arg(long, value_name = "URL", default_value = DEFAULT_URL, env = "FLEETCAL_COORDINATOR", value_parser = parse_url)]
     pub(crate) coordinator: String,
     /// Folder for the agent's identity and for rows on their way.
     #[arg(long, default_value = "./fleetcal-agent", value_name = "FOLDER", env = "FLEETCAL_AGENT_DATA")]
@@ -333,6 +346,24 @@ pub(crate) struct PlanArguments {
 /// A selector as it was written, if it is one.
 fn parse_selector(text: &str) -> Result<String, String> {
     text.parse::<Selector>().map(|_| text.to_owned()).map_err(|problem| problem.to_string())
+}
+
+/// A coordinator's address.
+fn parse_url(text: &str) -> Result<String, String> {
+    if !text.starts_with("http://") {
+        return Err("a coordinator's address begins with http://, as in http://127.0.0.1:7600".to_owned());
+    }
+    Endpoint::from_shared(text.to_owned()).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// A label that stands in rows and tables: one line of some length.
+fn parse_label(text: &str) -> Result<String, String> {
+    match text.chars().count() {
+        0 => Err("a label has at least one character".to_owned()),
+        length if length > LABEL_MAX => Err(format!("a label has at most {LABEL_MAX} characters")),
+        _ if text.chars().any(char::is_control) => Err("a label is one line without control characters".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 fn parse_backend(text: &str) -> Result<Backend, String> {

@@ -25,12 +25,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// # Errors
 /// The address is none, or nobody answered in time.
 pub(crate) async fn connect(url: &str, wait: Duration) -> Result<Control, Failure> {
-    if !url.starts_with("http://") {
-        return Err(Failure::said(
-            Kind::Network,
-            format!("`{url}` is no coordinator's address: it begins with no http://"),
-        ));
-    }
     let endpoint = Endpoint::from_shared(url.to_owned())
         .map_err(|error| Failure::said(Kind::Network, format!("`{url}` is no coordinator's address: {error}")))?
         .connect_timeout(Duration::from_secs(5));

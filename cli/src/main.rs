@@ -6,6 +6,7 @@ mod args;
 mod client;
 mod command;
 mod failure;
+mod files;
 mod follow;
 mod progress;
 mod render;

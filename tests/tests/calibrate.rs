@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
+use std::process::Command;
 
 use fleetcal_coordinator::rows::{RowFilter, read_parts};
 use fleetcal_tests::processes::{Background, fleetcal, output, workspace_root};
@@ -156,12 +157,13 @@ fn a_second_signal_says_how_to_go_on_and_leaves_no_worker() {
     let folder = data.path().display().to_string();
     let smoke = plan("smoke.toml");
     let sim = ["--backend", "sim", "--sim", "1,fault=hang", "--data", &folder];
-    let mut run = Background::start(fleetcal(&[&["calibrate", "--plan", &smoke][..], &sim].concat()));
+    let calibrate = fleetcal(&[&["calibrate", "--plan", &smoke][..], &sim].concat());
+    let mut run = Background::start(through_env("--default-signal=HUP", &calibrate));
     run.wait_for_line("screening");
     let workers = workers_of(run.id());
     assert!(!workers.is_empty(), "no worker drives the device");
-    // Two of a kind may arrive as one.
-    run.signal("INT");
+    // Two of a kind may arrive as one. The first is what a terminal sends that is closed.
+    run.signal("HUP");
     run.signal("TERM");
     let (status, _, stderr) = run.wait();
     let left: Vec<&u32> = workers.iter().filter(|worker| lives_on(**worker)).collect();
@@ -171,6 +173,27 @@ fn a_second_signal_says_how_to_go_on_and_leaves_no_worker() {
 }
 
 /// What the system says of a process, by key.
+/// The same command, with signals as a shell may have set them.
+fn through_env(signals: &str, command: &Command) -> Command {
+    let mut through = Command::new("env");
+    through.arg(signals).arg(command.get_program()).args(command.get_args());
+    through
+}
+
+#[test]
+fn a_run_under_nohup_outlives_its_terminal() {
+    let data = TempDir::new().expect("a temporary folder");
+    let folder = data.path().display().to_string();
+    let smoke = plan("smoke.toml");
+    let sim = ["--backend", "sim", "--sim", "1,visit_ms=20", "--data", &folder];
+    let calibrate = fleetcal(&[&["calibrate", "--plan", &smoke][..], &sim].concat());
+    let mut run = Background::start(through_env("--ignore-signal=HUP", &calibrate));
+    run.wait_for_line("screening");
+    run.signal("HUP");
+    let (status, _, stderr) = run.wait();
+    assert!(status.success(), "it did not go on to its end:\n{stderr}");
+}
+
 fn status_of(process: &str, key: &str) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':').map(|value| value.trim().to_owned()))
@@ -307,13 +330,11 @@ fn counted(rows: usize) -> String {
 }
 
 #[test]
-fn a_terminal_never_obeys_the_name_of_a_node() {
+fn a_terminal_never_obeys_the_name_of_a_folder() {
     let data = TempDir::new().expect("a temporary folder");
-    let folder = data.path().display().to_string();
+    let folder = data.path().join("data\u{1b}[2J\u{9b}1m").display().to_string();
     let smoke = plan("smoke.toml");
-    let node = "node\u{1b}[2J\u{9b}1m";
-    let arguments =
-        ["calibrate", "--plan", &smoke, "--backend", "sim", "--sim", "1", "--data", &folder, "--node", node];
+    let arguments = ["calibrate", "--plan", &smoke, "--backend", "sim", "--sim", "1", "--data", &folder];
     for arguments in [&arguments[..], &["rows", "--data", &folder]] {
         let ended = output(arguments);
         assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Output;
 
 use fleetcal_tests::processes::{fleetcal, output, workspace_root};
@@ -41,6 +42,36 @@ fn wrong_plans_are_refused_with_line_and_column() {
         refused(&["plan", "check", &plan], 3, &words);
     }
     refused(&["plan", "check", "qick"], 3, &["qick", "quick", "standard"]);
+}
+
+#[test]
+fn arguments_that_cannot_be_meant_are_refused_before_anything_starts() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let data = folder.path().join("data").display().to_string();
+    let calibrate = |more: &[&str], words: &[&str]| {
+        refused(&[&["calibrate", "--data", &data], more].concat(), 2, words);
+    };
+    calibrate(&["--backend", "sim", "--sim", "99999999999"], &["devices = 99999999999", "1024"]);
+    calibrate(&["--node", "a\nerror: all is lost"], &["--node", "one line"]);
+    calibrate(&["--rack", ""], &["--rack", "at least one character"]);
+    refused(&["run", "quick", "--coordinator", "bogus"], 2, &["bogus", "http://"]);
+    refused(&["fit", "rows", "--footprint-factor", "-1"], 2, &["-1", "--footprint-factor"]);
+    assert!(!Path::new(&data).exists(), "a refused command made its data folder");
+
+    let long = plan_file(&folder, &format!("name = \"t\"\n{}", "# more\n".repeat(200_000)));
+    refused(&["plan", "check", &long], 3, &["plan.toml", "more than 1048576 bytes"]);
+}
+
+/// A pipe is waited for by whoever reads it: somebody may still write.
+#[test]
+fn a_pipe_among_the_rows_is_not_waited_for() {
+    let folder = TempDir::new().expect("a temporary folder");
+    for name in ["rows.parquet", "samples.csv", "calibration.tsv"] {
+        let pipe = folder.path().join(name).display().to_string();
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo of coreutils runs");
+        assert!(made.success(), "mkfifo {pipe}");
+        refused(&["fit", &pipe], 5, &[name, "no regular file"]);
+    }
 }
 
 #[test]
@@ -133,9 +164,9 @@ fn networks_that_cannot_be_had_are_named() {
     drop(taken);
     let url = format!("http://{address}");
     refused(&["status", "--coordinator", &url, "--wait", "0"], 6, &[&url]);
-    refused(&["status", "--coordinator", "not a url"], 6, &["not a url"]);
-    refused(&["status", "--coordinator", "127.0.0.1:7600", "--wait", "9999"], 6, &["127.0.0.1:7600", "http://"]);
-    refused(&["status", "--coordinator", "https://127.0.0.1:7600", "--wait", "9999"], 6, &["https", "http://"]);
+    refused(&["status", "--coordinator", "not a url"], 2, &["not a url"]);
+    refused(&["status", "--coordinator", "127.0.0.1:7600", "--wait", "9999"], 2, &["127.0.0.1:7600", "http://"]);
+    refused(&["status", "--coordinator", "https://127.0.0.1:7600", "--wait", "9999"], 2, &["https", "http://"]);
     refused(&["calibrate", "--sim", "two"], 2, &["two"]);
     refused(&["calibrate", "--backend", "metal"], 2, &["metal", "cuda"]);
 }

@@ -114,17 +114,20 @@ impl Forecast<'_> {
     /// Says what was shrunk.
     fn sentence(&self, wanted: Limits, limits: Limits, left_ns: u64) -> String {
         let seconds = |ns: u64| ns as f64 / 1e9;
+        let changed: Vec<String> = [
+            ("samples a visit", limits.samples_max, wanted.samples_max),
+            ("finalists a point", limits.finalists, wanted.finalists),
+            ("rounds", limits.rounds, wanted.rounds),
+        ]
+        .into_iter()
+        .filter(|(_, limit, wanted)| limit != wanted)
+        .map(|(what, limit, wanted)| format!("at most {limit} {what} (planned {wanted})"))
+        .collect();
         let mut text = format!(
-            "the task would need {:.1} s more and has {:.1} s: at most {} samples a visit (planned {}), {} finalists a \
-             point (planned {}), {} rounds (planned {})",
+            "the task would need {:.1} s more and has {:.1} s: {}",
             seconds(self.cost_ns(wanted)),
             seconds(left_ns),
-            limits.samples_max,
-            wanted.samples_max,
-            limits.finalists,
-            wanted.finalists,
-            limits.rounds,
-            wanted.rounds,
+            if changed.is_empty() { "nothing can be left out".to_owned() } else { changed.join(", ") },
         );
         let cost_ns = self.cost_ns(limits);
         if cost_ns > left_ns {
@@ -164,6 +167,15 @@ mod tests {
     fn shrunk(left_ns: u64) -> Limits {
         let points = vec![vec![VisitCost { fixed_ns: 0, sample_ns: 10 }; 4]; 2];
         forecast(&points).fit(WANTED, left_ns).0
+    }
+
+    #[test]
+    fn what_stays_as_planned_is_not_said_to_shrink() {
+        let points = vec![vec![VisitCost { fixed_ns: 0, sample_ns: 10 }; 4]; 2];
+        let said = |left_ns| forecast(&points).fit(WANTED, left_ns).1.unwrap_or_default();
+        let half = said(30_000);
+        assert!(half.contains("samples a visit (planned 100)"), "{half}");
+        assert!(!half.contains("finalists") && !half.contains("rounds"), "{half}");
     }
 
     #[test]

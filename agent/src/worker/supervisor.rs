@@ -205,9 +205,15 @@ fn kill_group(pid: u32) {
 /// Turns lines of standard error into log lines, and keeps the last ones.
 async fn pass_on_errors(stderr: ChildStderr, pid: Option<u32>, last_words: Arc<Mutex<VecDeque<String>>>) {
     let mut lines = BufReader::new(stderr).split(b'\n');
+    let mut in_backtrace = false;
     while let Ok(Some(line)) = lines.next_segment().await {
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
         tracing::info!(target: "fleetcal::worker", pid, "{line}");
+        in_backtrace = line == "stack backtrace:" || in_backtrace && line.starts_with(' ');
+        // The log has them; as the reason of a crash they would push out what was said before.
+        if in_backtrace || line.starts_with("note: Some details are omitted") {
+            continue;
+        }
         let mut words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
         if words.len() == LAST_WORDS {
             words.pop_front();

@@ -28,10 +28,10 @@ pub(crate) struct FitArguments {
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) origin: Option<Origin>,
     /// A row speaks for main memory from so many last-level caches of distinct bytes on.
-    #[arg(long, value_name = "FACTOR", default_value_t = DRAM_FOOTPRINT_FACTOR, value_parser = clap::value_parser!(u64).range(DRAM_FOOTPRINT_FACTOR..))]
+    #[arg(long, allow_negative_numbers = true, value_name = "FACTOR", default_value_t = DRAM_FOOTPRINT_FACTOR, value_parser = clap::value_parser!(u64).range(DRAM_FOOTPRINT_FACTOR..))]
     pub(crate) footprint_factor: u64,
     /// Sizes that a line needs.
-    #[arg(long, value_name = "SIZES", default_value_t = SIZES_MIN, value_parser = clap::value_parser!(u64).range(SIZES_MIN..))]
+    #[arg(long, allow_negative_numbers = true, value_name = "SIZES", default_value_t = SIZES_MIN, value_parser = clap::value_parser!(u64).range(SIZES_MIN..))]
     pub(crate) sizes_min: u64,
     /// How to fit: `robust`, or `seed` for the original's fits as they are, over all points.
     #[arg(long, value_name = "MODE", default_value_t)]
@@ -47,7 +47,7 @@ pub(crate) struct FitArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) calibration_backend: Option<String>,
     /// Multiply the peaks of calibration rows by this.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = parse_margin)]
+    #[arg(long, allow_negative_numbers = true, value_name = "FACTOR", default_value_t = 1.0, value_parser = parse_margin)]
     pub(crate) margin: f64,
     #[command(flatten)]
     pub(crate) output: OutputArguments,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use fleetcal_core::plan::{FleetDevice, Plan, builtin, builtin_names, estimate_tasks, tasks};
+use fleetcal_core::plan::{FleetDevice, PLAN_BYTES_MAX, Plan, builtin, builtin_names, estimate_tasks, tasks};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::id::{DeviceId, RunId};
 
@@ -11,7 +11,11 @@ use toml_edit::{DocumentMut, Item, Table, TomlError};
 
 use crate::args::{PlanArguments, PlanCommand};
 use crate::failure::{Failure, Kind};
+use crate::files::read_text;
 use crate::render;
+
+/// Largest list of devices that is read: some 100,000 of them.
+const DEVICES_BYTES_MAX: u64 = 256 << 20;
 
 pub(super) fn run(command: PlanCommand) -> Result<ExitCode, Failure> {
     match command {
@@ -80,7 +84,7 @@ fn text(name: &str) -> Result<String, Failure> {
             Failure::said(Kind::Plan, sentence)
         });
     }
-    std::fs::read_to_string(path).map_err(|error| {
+    read_text(path, PLAN_BYTES_MAX as u64).map_err(|error| {
         Failure::new(Kind::Plan, anyhow::Error::new(error).context(format!("the plan file `{name}` cannot be read")))
     })
 }
@@ -107,7 +111,7 @@ fn facts_of_file(path: &Path) -> Result<Vec<DeviceFacts>, Failure> {
             format!("{} is no list of devices as `fleetcal devices --output json` writes it: {reason}", path.display());
         Failure::said(Kind::NotFound, sentence)
     };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = read_text(path, DEVICES_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
     let entries: Vec<serde_json::Value> = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     let mut facts = Vec::new();
     for entry in entries {

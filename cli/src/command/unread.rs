@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use fleetcal_coordinator::rows::{ReadReport, SkippedFile};
+use fleetcal_coordinator::rows::{ReadError, ReadReport, SkippedFile};
 
 use crate::failure::{Failure, Kind};
 use crate::render::{self, counted};
@@ -13,7 +13,10 @@ use crate::render::{self, counted};
 /// [`Kind::DataFolder`] where that left no rows at all.
 pub(super) fn name(report: &ReadReport) -> Result<(), Failure> {
     for skipped in &report.skipped {
-        render::note(&format!("{} was skipped: {}", skipped.path.display(), skipped.reason));
+        let path = skipped.path.display();
+        // Of a file with a broken seal all other rows count.
+        let what = if matches!(skipped.reason, ReadError::BrokenSeals { .. }) { "" } else { " was skipped" };
+        render::note(&format!("{path}{what}: {}", skipped.reason));
     }
     if !report.rows.is_empty() {
         return Ok(());

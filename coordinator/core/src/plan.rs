@@ -73,6 +73,7 @@ mod write;
 pub use builtin::{builtin, builtin_names};
 pub use error::{PlanError, PlanErrors, PlanProblem, nearest};
 pub use estimate::{ClassEstimate, TaskCost, estimate, estimate_tasks};
+pub use parse::PLAN_BYTES_MAX;
 pub use quantity::Size;
 pub use select::{FleetDevice, Selector, SelectorField, selected};
 pub use tasks::{Planned, PlannedTask, Refusal, admit, tasks};

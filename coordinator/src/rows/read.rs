@@ -21,6 +21,9 @@ use crate::folder::is_plain_name;
 /// A file that is no part, or no longer a whole one.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
+    /// It is no file of data: a pipe, for one, would be waited for.
+    #[error("it is no regular file")]
+    NoFile,
     /// The system did not let us read it.
     #[error("it cannot be read: {0}")]
     Io(#[from] io::Error),
@@ -37,7 +40,7 @@ pub enum ReadError {
     #[error(transparent)]
     Rows(#[from] RowsError),
     /// Some of its rows are not what was measured. Only these are left out.
-    #[error("{count} of its rows are not as they were sealed, the first is {first}: these rows are left out")]
+    #[error("rows that are not as they were sealed are left out: {count}, the first is {first}")]
     BrokenSeals {
         /// How many.
         count: u64,
@@ -149,6 +152,9 @@ fn files(rows_folder: &Path, filter: &RowFilter, skipped: &mut Vec<SkippedFile>)
 /// # Errors
 /// The file is unreadable, no Parquet, damaged, or of another schema; then none of its rows are given.
 pub fn read_part(path: &Path) -> Result<Vec<Row>, ReadError> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(ReadError::NoFile);
+    }
     let file = File::open(path)?;
     contained(|| read_rows(file))
 }

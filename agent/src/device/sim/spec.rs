@@ -11,6 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::SimModel;
 
+/// Most simulated devices of one agent: more than any node has, and few enough that none of them costs memory.
+const DEVICES_MAX: u64 = 1024;
+
+/// Longest visit that may be asked for, milliseconds: an hour.
+const VISIT_MS_MAX: u64 = 3_600_000;
+
 /// A text that specifies no simulated devices.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimSpecError {
@@ -47,6 +53,18 @@ pub enum SimSpecError {
         value: String,
         /// What is wrong with it.
         source: ParseIntError,
+    },
+    /// It asks for more than can be made.
+    #[error("`{text}` asks for {what} = {value}, and {most} is the most")]
+    TooMany {
+        /// The text found.
+        text: String,
+        /// Of what.
+        what: &'static str,
+        /// How much of it.
+        value: u64,
+        /// How much there may be.
+        most: u64,
     },
     /// The pace is none.
     #[error("`pace={value}` must be a number from 0 (simulated time passes at once) to 1 (as it would for real)")]
@@ -203,7 +221,9 @@ impl FromStr for SimSpec {
         let mut parts = text.split(',').map(str::trim);
         let devices = parts.next().and_then(|count| count.parse::<u64>().ok());
         let mut spec = Self {
-            devices: devices.ok_or_else(|| SimSpecError::Devices { text: text.to_owned() })?,
+            devices: devices
+                .ok_or_else(|| SimSpecError::Devices { text: text.to_owned() })
+                .and_then(|count| at_most("devices", count, DEVICES_MAX, text))?,
             ..Self::default()
         };
         let mut seen: Vec<&str> = Vec::new();
@@ -216,7 +236,7 @@ impl FromStr for SimSpec {
             seen.push(name);
             match name {
                 "seed" => spec.seed = number(name, value)?,
-                "visit_ms" => spec.visit_ms = number(name, value)?,
+                "visit_ms" => spec.visit_ms = at_most("visit_ms", number(name, value)?, VISIT_MS_MAX, text)?,
                 "pace" => spec.pace = pace(value)?,
                 "model" => spec.model = value.parse()?,
                 "fault" => spec.faults.push(value.parse()?),
@@ -325,67 +345,14 @@ fn number(name: &str, value: &str) -> Result<u64, SimSpecError> {
     value.parse::<u64>().map_err(wrong)
 }
 
+fn at_most(what: &'static str, value: u64, most: u64, text: &str) -> Result<u64, SimSpecError> {
+    if value <= most { Ok(value) } else { Err(SimSpecError::TooMany { text: text.to_owned(), what, value, most }) }
+}
+
 fn pace(value: &str) -> Result<f64, SimSpecError> {
     let pace = value.parse::<f64>().ok().filter(|pace| (0.0..=1.0).contains(pace));
     pace.ok_or_else(|| SimSpecError::Pace { value: value.to_owned() })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_round_trips() {
-        let text = "2,seed=7,pace=0.01,visit_ms=20,model=S2,fault=wrong_result:triad,fault=oom,fault=lost:3,fault=hang,\
-                    fault=spin:s1,fault=exit:s2,fault=unloadable:s3,\
-                    fault=off_by_one:copy:reads_beyond,fault=off_by_one:add,\
-                    fault=throttled:power_brake:2,fault=sensor_lost:5,fault=foreign";
-        let spec = text.parse::<SimSpec>().expect("every setting is known");
-        let faults = vec![
-            SimFault::WrongResult { kernel: "triad".to_owned() },
-            SimFault::OutOfMemory,
-            SimFault::Lost { after_visits: 3 },
-            SimFault::Hang { after_visits: 0 },
-            SimFault::Spin { solution: "s1".to_owned() },
-            SimFault::Exit { solution: "s2".to_owned() },
-            SimFault::Unloadable { solution: "s3".to_owned() },
-            SimFault::OffByOne { kernel: "copy".to_owned(), access: StrayAccess::ReadsBeyond },
-            SimFault::OffByOne { kernel: "add".to_owned(), access: StrayAccess::WritesBeyond },
-            SimFault::Throttled { reason: ThrottleReasons::POWER_BRAKE, from_visit: 2 },
-            SimFault::SensorLost { after_readings: 5 },
-            SimFault::Foreign { from_visit: 0 },
-        ];
-        let expected = SimSpec { devices: 2, seed: 7, pace: 0.01, visit_ms: 20, model: SimModel::S2, faults };
-        assert_eq!(spec, expected);
-        assert_eq!(spec.to_string().parse(), Ok(spec));
-        assert_eq!("3".parse(), Ok(SimSpec { devices: 3, ..SimSpec::default() }));
-    }
-
-    #[test]
-    fn errors_name_what_is_wrong() {
-        for (text, named) in [
-            ("", "number of simulated devices"),
-            ("seed=7", "number of simulated devices"),
-            ("-1", "number of simulated devices"),
-            ("2,seed", "`seed`"),
-            ("2,sed=7", "`sed`, they have: seed"),
-            ("2,seed=x", "`seed=x`"),
-            ("2,seed=1,seed=2", "`seed` is there twice"),
-            ("2,pace=2", "`pace=2`"),
-            ("2,pace=NaN", "`pace=NaN`"),
-            ("2,model=S9", "expected one of: S1, S2"),
-            ("2,fault=fire", "`fire`, they have: wrong_result:KERNEL"),
-            ("2,fault=compile:", "`compile:`"),
-            ("2,fault=off_by_one:copy:sideways", "`off_by_one:copy:sideways`"),
-            ("2,fault=lost:soon", "`fault=lost:soon`"),
-            ("2,fault=lost:-1", "`fault=lost:-1`: "),
-            ("2,fault=wrong_result:triade", "no kernel `triade`, there are: copy, scale"),
-            ("2,fault=off_by_one:cpy:reads_beyond", "`fault=off_by_one:cpy:reads_beyond`: there is no kernel `cpy`"),
-            ("2,fault=throttled:cold", "`throttled:cold`"),
-            ("2,fault=throttled:power_cap:soon", "`fault=throttled:power_cap:soon`"),
-        ] {
-            let error = text.parse::<SimSpec>().expect_err(text).to_string();
-            assert!(error.contains(named), "`{text}` says: {error}");
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,5 @@
 //! Calibration rows of OCANNL: configuration lines by the original's fit.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,12 +7,16 @@ use fleetcal_model::import::calibration::{Calibration, configuration};
 
 use crate::args::FitArguments;
 use crate::failure::{Failure, Kind};
+use crate::files::read_data;
 use crate::render::{self, counted};
+
+/// Largest file of calibration rows that is read.
+const ROWS_BYTES_MAX: u64 = 1 << 30;
 
 pub(super) fn run(paths: &[PathBuf], arguments: &FitArguments) -> Result<ExitCode, Failure> {
     let mut calibration = Calibration::default();
     for path in paths {
-        let text = fs::read_to_string(path)
+        let text = read_data(path, ROWS_BYTES_MAX)
             .map_err(|error| Failure::said(Kind::DataFolder, format!("{} cannot be read: {error}", path.display())))?;
         let found = Calibration::parse(&text);
         if let Some(first) = found.malformed.first() {

@@ -1,6 +1,5 @@
 //! Rows of the plain probe, with what a file beside them says of their device.
 
-use std::fs;
 use std::path::Path;
 
 use fleetcal_model::device::DeviceFacts;
@@ -10,6 +9,13 @@ use fleetcal_model::row::Row;
 use serde::Deserialize;
 
 use crate::failure::{Failure, Kind};
+use crate::files::read_data;
+
+/// Largest file of samples that is read.
+const SAMPLES_BYTES_MAX: u64 = 1 << 30;
+
+/// Largest description of a device that is read.
+const BESIDE_BYTES_MAX: u64 = 1 << 20;
 
 /// `NAME.toml` beside `NAME.csv`.
 #[derive(Debug, Deserialize)]
@@ -31,8 +37,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<Row>, Failure> {
     let unreadable = |path: &Path, error: &dyn std::fmt::Display| {
         Failure::said(Kind::DataFolder, format!("{} cannot be read: {error}", path.display()))
     };
-    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
-    let facts = fs::read_to_string(&beside).map_err(|error| {
+    let text = read_data(path, SAMPLES_BYTES_MAX).map_err(|error| unreadable(path, &error))?;
+    let facts = read_data(&beside, BESIDE_BYTES_MAX).map_err(|error| {
         unreadable(&beside, &error).advise("It says on which device the rows beside it were measured")
     })?;
     let Beside { host, clock, data_pattern, device } =

@@ -31,6 +31,14 @@ pub enum PlanProblem {
         /// The parser's words.
         message: String,
     },
+    /// It is longer than any plan.
+    #[error("the plan has {bytes} bytes, and {most} are the most")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The longest.
+        most: usize,
+    },
     /// A key that nothing reads.
     #[error("unknown key `{key}`{}, known here: {known}", suggestion(nearest.as_deref()))]
     UnknownKey {

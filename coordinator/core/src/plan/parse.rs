@@ -22,6 +22,9 @@ const DEVICE_KEYS: [&str; 1] = ["select"];
 const LIMIT_KEYS: [&str; 3] = ["task_time", "device_time", "devices_per_node"];
 const FIT_KEYS: [&str; 2] = ["footprint_factor", "sizes_min"];
 
+/// Longest text of a plan, bytes: it travels with every task, and every run keeps it.
+pub const PLAN_BYTES_MAX: usize = 1 << 20;
+
 /// Longest name of a plan, characters: it stands in tables.
 const NAME_MAX: usize = 100;
 /// Longest description, characters.
@@ -35,6 +38,10 @@ pub(super) const COUNT_MAX: u64 = 1_000_000;
 /// See [`Plan::parse`].
 pub(super) fn parse(text: &str) -> Result<Plan, PlanErrors> {
     let mut errors = Errors::new(text);
+    if text.len() > PLAN_BYTES_MAX {
+        errors.add(0, "", PlanProblem::TooLong { bytes: text.len(), most: PLAN_BYTES_MAX });
+        return errors.into_result(None);
+    }
     let (document, syntax_errors) = DeTable::parse_recoverable(text);
     for error in &syntax_errors {
         let message = error.message().to_owned();
