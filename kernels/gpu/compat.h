@@ -6,6 +6,13 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
+// An array that the threads of a block share, uninitialised: COUNT elements of TYPE, called NAME. For an array of two
+// dimensions TYPE is a typedef of its rows. A macro, because whoever runs blocks side by side on one thread of the host
+// (tests/emulator) has no memory that each block has to itself: it defines another before this text.
+#if !defined(FLEETCAL_SHARED)
+#define FLEETCAL_SHARED(TYPE, NAME, COUNT) __shared__ TYPE NAME[COUNT]
+#endif
+
 // LANES neighbouring elements that travel in one access. The alignment is what lets the compiler use one wide
 // instruction: 16 bytes are the widest that every device has.
 template <typename Element, int LANES>

@@ -15,6 +15,7 @@ typedef unsigned long long u64;
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(THREADS)
+#define FLEETCAL_SHARED(TYPE, NAME, COUNT) static TYPE NAME[COUNT]
 
 struct Index { unsigned x; };
 static Index blockIdx, threadIdx, blockDim, gridDim;
