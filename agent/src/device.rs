@@ -84,8 +84,8 @@ pub struct Instrument {
 pub struct Prepared<Program> {
     /// What the backend launches.
     pub program: Program,
-    /// The launch, as the family described it.
-    pub launch: Launch,
+    /// The launches, as the family described them. Never empty.
+    pub launches: Vec<Launch>,
     /// SHA-256 of the device source, hexadecimal; none where there is no source.
     pub source_digest: Option<String>,
     /// SHA-256 of the code object, hexadecimal; none where there is none.

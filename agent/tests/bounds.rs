@@ -59,9 +59,11 @@ impl<D: Device> Planted<D> {
         if self.astray != Astray::TileBeyond {
             return;
         }
-        prepared.launch.blocks += 1;
-        if let Some(Argument::U64(tiles)) = prepared.launch.arguments.last_mut() {
-            *tiles += 1;
+        for launch in &mut prepared.launches {
+            launch.blocks += 1;
+            if let Some(Argument::U64(tiles)) = launch.arguments.last_mut() {
+                *tiles += 1;
+            }
         }
     }
 }
@@ -89,7 +91,7 @@ impl<D: Device> Device for Planted<D> {
         let mut prepared = self.inner.prepare(work);
         for ((_, solution), answer) in work.iter().zip(&mut prepared) {
             let is_narrow = solution.parameter(parameter::VECTOR_WIDTH) == Some(1);
-            let tile_elements = answer.as_ref().ok().and_then(|prepared| match prepared.launch.arguments.last() {
+            let tile_elements = answer.as_ref().ok().and_then(|prepared| match prepared.launches[0].arguments.last() {
                 Some(Argument::U64(tiles)) => 32_768_u64.checked_div(*tiles),
                 Some(Argument::Buffer(_)) | None => None,
             });

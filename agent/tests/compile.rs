@@ -133,8 +133,10 @@ fn programs() -> impl Iterator<Item = (Point, DeviceSource, [String; 2])> {
 fn entries(point: &Point, backend: Backend) -> Vec<String> {
     let device = device(backend);
     let solutions = stream::Stream.solutions(point, &device).into_iter();
-    let mut entries: Vec<String> =
-        solutions.map(|solution| stream::Stream.launch(point, &solution, &device).entry).collect();
+    let mut entries: Vec<String> = solutions
+        .flat_map(|solution| stream::Stream.launches(point, &solution, &device))
+        .map(|launch| launch.entry)
+        .collect();
     entries.sort_unstable();
     entries.dedup();
     entries

@@ -235,7 +235,9 @@ fn check_solution<D: Device>(
         for array in &arrays {
             match array.spec.role {
                 BufferRole::Input { seed } => device.fill(array, &random(array, seed)).expect("it can be filled"),
-                BufferRole::Output => device.set(array, nan_bits(array.spec.dtype)).expect("it can be poisoned"),
+                BufferRole::Output | BufferRole::Scratch => {
+                    device.set(array, nan_bits(array.spec.dtype)).expect("it can be poisoned")
+                }
             }
         }
         if timed {

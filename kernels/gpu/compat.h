@@ -58,3 +58,8 @@ struct Streaming {
         store_raw(reinterpret_cast<Raw*>(to), raw);
     }
 };
+
+// An array that the threads of a block share. A macro, because where blocks are interleaved on a host, each needs its own.
+#define FLEETCAL_SHARED(TYPE, NAME, COUNT) __shared__ TYPE NAME[COUNT]
+
+#define FLEETCAL_UNROLL _Pragma("unroll")

@@ -2,6 +2,8 @@
 //!
 //! A family is data and pure functions. It never loads a device library: backends read what it says and act.
 
+use std::collections::BTreeMap;
+
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
 use fleetcal_model::policy::DataPattern;
@@ -65,6 +67,8 @@ pub enum BufferRole {
     },
     /// Poisoned before each solution; written by the kernel.
     Output,
+    /// What launches of one solution leave for each other. Written before it is read; nobody looks at it after.
+    Scratch,
 }
 
 /// Rows of an array with gaps between them.
@@ -98,7 +102,7 @@ impl BufferSpec {
         self.elements.saturating_mul(self.dtype.bytes())
     }
 
-    /// What it holds under a pattern; none for an output.
+    /// What it holds under a pattern; none where nothing is filled in.
     pub fn input(&self, pattern: DataPattern) -> Option<InputData> {
         let BufferRole::Input { seed } = self.role else { return None };
         let row_elements = self.rows.map_or(self.elements, |rows| rows.pitch_elements);
@@ -150,6 +154,18 @@ pub struct Launch {
     pub arguments: Vec<Argument>,
 }
 
+/// A size of a family's points, as plans name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizeSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// The values that a plan means which leaves it out. None where it must be given, or where
+    /// [`Family::complete`] finds it.
+    pub defaults: &'static [u64],
+    /// Whether a plan may leave it out.
+    pub optional: bool,
+}
+
 /// Text to compile, in the portable dialect (CUDA and HIP).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSource {
@@ -176,6 +192,24 @@ pub trait Family: Sync {
     /// Number formats it measures.
     fn dtypes(&self) -> &'static [Dtype];
 
+    /// Whether the kernel exists in the number format: not every kernel does all of the family's.
+    fn supports(&self, kernel: &str, dtype: Dtype) -> bool {
+        self.kernels().contains(&kernel) && self.dtypes().contains(&dtype)
+    }
+
+    /// The sizes of its points, in the order in which a plan crosses them.
+    fn sizes(&self) -> &'static [SizeSpec];
+
+    /// Arrays of the kernel with the smallest footprint, for plans that want arrays beyond every cache.
+    fn arrays_min(&self) -> u64 {
+        2
+    }
+
+    /// The sizes of a point, of those that a plan gives: what it leaves out and has no default is derived here.
+    fn complete(&self, sizes: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+        sizes
+    }
+
     /// Whether the point can be measured at all, on any device.
     ///
     /// # Errors
@@ -185,18 +219,30 @@ pub trait Family: Sync {
     /// The point's arrays.
     fn buffers(&self, point: &Point) -> Vec<BufferSpec>;
 
-    /// Exact counts of one launch. They do not depend on the device; `launch_contexts` is filled from the solution.
-    fn counts(&self, point: &Point, solution: &Solution) -> Counts;
+    /// Exact counts of one run of a solution: all of its launches together.
+    fn counts(&self, point: &Point, solution: &Solution, device: &DeviceFacts) -> Counts;
 
-    /// Variants that can serve the point on the device, in a fixed order. Never empty for a checked point.
+    /// Variants that can serve the point on the device, in a fixed order. Empty where the device has nothing to run it
+    /// with: [`Family::declined`] then says what is missing.
     fn solutions(&self, point: &Point, device: &DeviceFacts) -> Vec<Solution>;
+
+    /// Why the device has no solution of the point.
+    fn declined(&self, point: &Point, device: &DeviceFacts) -> String {
+        format!("{}/{} is unsupported on {}", point.sweep, point.kernel, device.backend.name())
+    }
 
     /// The text that holds the entries of these points' solutions: compiled once for each kernel and number format,
     /// under [`program_defines`].
     fn source(&self) -> DeviceSource;
 
-    /// How to launch a solution on a device with that many compute units.
-    fn launch(&self, point: &Point, solution: &Solution, device: &DeviceFacts) -> Launch;
+    /// The launches of a solution, one after the other. Never empty. On the host there is no entry to name: the backend
+    /// reads the solution's parameters, and blocks are threads.
+    fn launches(&self, point: &Point, solution: &Solution, device: &DeviceFacts) -> Vec<Launch>;
+
+    /// Most elements of an output that a check should look at: the right value of one may cost the host a whole sum.
+    fn checked_elements_max(&self, _point: &Point) -> u64 {
+        u64::MAX
+    }
 
     /// What is right in one output buffer where inputs hold this pattern. `buffer` indexes [`Family::buffers`].
     fn reference(&self, point: &Point, pattern: DataPattern, buffer: usize) -> Reference;

@@ -10,6 +10,6 @@ pub mod stream;
 pub mod support;
 
 pub use family::{
-    Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, Reference, Rows, family,
-    program_defines,
+    Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, Reference, Rows, SizeSpec,
+    family, program_defines,
 };

@@ -12,7 +12,9 @@ use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::{Counts, LaunchContext};
 
 use crate::data::InputData;
-use crate::family::{Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, Reference};
+use crate::family::{
+    Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, Reference, SizeSpec,
+};
 use crate::number::rounded;
 use crate::parameter;
 
@@ -45,6 +47,10 @@ impl Family for Stream {
 
     fn dtypes(&self) -> &'static [Dtype] {
         &[Dtype::F32, Dtype::F64]
+    }
+
+    fn sizes(&self) -> &'static [SizeSpec] {
+        &[SizeSpec { name: ELEMENTS, defaults: &[], optional: false }]
     }
 
     fn check(&self, point: &Point) -> Result<(), PointError> {
@@ -80,7 +86,7 @@ impl Family for Stream {
         std::iter::once(spec(output, BufferRole::Output)).chain(inputs).collect()
     }
 
-    fn counts(&self, point: &Point, solution: &Solution) -> Counts {
+    fn counts(&self, point: &Point, solution: &Solution, _device: &DeviceFacts) -> Counts {
         let inputs = u64::try_from(arrays(&point.kernel).1.len()).unwrap_or(u64::MAX);
         let array_bytes = elements(point).saturating_mul(point.dtype.bytes());
         let operations = elements(point).saturating_mul(match point.kernel.as_str() {
@@ -121,12 +127,11 @@ impl Family for Stream {
         }
     }
 
-    /// On the host there is no entry to name: the backend reads the solution's parameters, and blocks are threads.
-    fn launch(&self, point: &Point, solution: &Solution, _device: &DeviceFacts) -> Launch {
+    fn launches(&self, point: &Point, solution: &Solution, _device: &DeviceFacts) -> Vec<Launch> {
         let (blocks, threads) = shape(solution);
         let last = arrays(&point.kernel).1.len();
         let tile = variants::tile_elements(solution).max(1);
-        Launch {
+        vec![Launch {
             entry: variants::entry(point, solution),
             blocks,
             threads,
@@ -136,7 +141,7 @@ impl Family for Stream {
                 Argument::Buffer(last),
                 Argument::U64(elements(point) / tile),
             ],
-        }
+        }]
     }
 
     /// Exact: 0.5 is a power of two, so the product is exact, a fused multiply-add rounds like two operations, and every

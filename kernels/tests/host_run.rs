@@ -73,7 +73,7 @@ fn program(point: &Point) -> String {
     )
     .expect("strings grow");
     for solution in stream::Stream.solutions(point, &device) {
-        let launch = stream::Stream.launch(point, &solution, &device);
+        let launch = stream::Stream.launches(point, &solution, &device).remove(0);
         let Some(Argument::U64(tiles)) = launch.arguments.last() else { panic!("{solution}: the tiles come last") };
         let (entry, blocks, threads) = (launch.entry, launch.blocks, launch.threads);
         writeln!(text, "{{\"{solution}\", {entry}, {blocks}, {threads}, {tiles}}},").expect("strings grow");

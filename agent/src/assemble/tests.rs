@@ -37,7 +37,7 @@ fn template() -> Row {
         point,
         solution,
         flush: Flush::of(Caches::Auto, point.sweep, 512, &facts),
-        counts: Copies.counts(point, solution),
+        counts: Copies.counts(point, solution, &crate::testing::device("SIM-1")),
         rounds_planned: 3,
     };
     let mut row = source.template::<()>(None::<&Prepared<()>>);

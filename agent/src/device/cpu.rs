@@ -160,7 +160,7 @@ impl CpuDevice {
         let family = family(point.sweep).ok_or_else(|| invalid("its sweep has no kernels yet".to_owned()))?;
         Ok(Prepared {
             program: CpuProgram(program),
-            launch: family.launch(point, solution, &self.facts),
+            launches: family.launches(point, solution, &self.facts),
             source_digest: None,
             code_digest: None,
             compile_options: Some(format!("instructions={}", self.instructions.name())),

@@ -59,7 +59,8 @@ pub fn discover() -> Result<Vec<DeviceFacts>, DeviceError> {
 /// A loaded kernel.
 #[derive(Debug, Clone)]
 pub struct CudaProgram {
-    function: CudaFunction,
+    /// One for each launch, in their order.
+    functions: Vec<CudaFunction>,
 }
 
 /// An NVIDIA device.
@@ -111,22 +112,22 @@ impl CudaDevice {
     /// Runs a support launch and waits for it.
     fn support(&self, launch: &Launch, addresses: &[u64]) -> Result<(), DeviceError> {
         let ready = Ready::new(self.support.function(&launch.entry)?, launch, addresses)?;
-        self.finish(&launch.entry, &ready)
+        self.finish(&launch.entry, std::slice::from_ref(&ready))
     }
 
-    fn finish(&self, what: &str, ready: &Ready<'_>) -> Result<(), DeviceError> {
+    fn finish(&self, what: &str, launches: &[Ready<'_>]) -> Result<(), DeviceError> {
         let run = || {
             self.context.bind_to_thread()?;
-            ready.enqueue(&self.stream)?;
+            launches.iter().try_for_each(|ready| ready.enqueue(&self.stream))?;
             self.stream.synchronize()
         };
         run().map_err(|error| driver::fault(what, error))
     }
 
-    /// Times launches of `body`, or of nothing.
+    /// Times runs of `body`, which may be nothing.
     fn series(
         &self,
-        body: Option<Ready<'_>>,
+        body: Vec<Ready<'_>>,
         count: u64,
         launches: u64,
         flush: Option<(&Launch, u64)>,
@@ -158,10 +159,11 @@ impl CudaDevice {
             let log = format!("the sweep {} has no kernels in this version", point.sweep);
             return Err(DeviceError::Compile { entry: point.to_string(), log });
         };
-        let launch = family.launch(point, solution, &self.facts);
+        let launches = family.launches(point, solution, &self.facts);
+        let functions = launches.iter().map(|launch| loaded.function(&launch.entry));
         Ok(Prepared {
-            program: CudaProgram { function: loaded.function(&launch.entry)? },
-            launch,
+            program: CudaProgram { functions: functions.collect::<Result<_, _>>()? },
+            launches,
             source_digest: Some(loaded.source_digest.clone()),
             code_digest: Some(loaded.code_digest.clone()),
             compile_options: Some(loaded.compile_options.clone()),
@@ -171,9 +173,10 @@ impl CudaDevice {
     fn ready<'a>(
         prepared: &'a Prepared<CudaProgram>,
         arrays: &[Array<'_, CudaBuffer>],
-    ) -> Result<Ready<'a>, DeviceError> {
+    ) -> Result<Vec<Ready<'a>>, DeviceError> {
         let addresses = arrays.iter().map(memory::address_of).collect::<Result<Vec<_>, _>>()?;
-        Ready::new(&prepared.program.function, &prepared.launch, &addresses)
+        let launches = prepared.program.functions.iter().zip(&prepared.launches);
+        launches.map(|(function, launch)| Ready::new(function, launch, &addresses)).collect()
     }
 }
 
@@ -206,8 +209,8 @@ impl Device for CudaDevice {
     fn instrument(&mut self) -> Result<Instrument, DeviceError> {
         let empty = support::empty();
         let body = Ready::new(self.support.function(&empty.entry)?, &empty, &[])?;
-        let mut nothing = durations(&self.series(None, INSTRUMENT_INTERVALS, 1, None)?);
-        let mut launches = durations(&self.series(Some(body), INSTRUMENT_INTERVALS, 1, None)?);
+        let mut nothing = durations(&self.series(Vec::new(), INSTRUMENT_INTERVALS, 1, None)?);
+        let mut launches = durations(&self.series(vec![body], INSTRUMENT_INTERVALS, 1, None)?);
         let (clock_overhead_ns, empty_launch_ns) = (median(&mut nothing), median(&mut launches));
         let mut seen = [nothing, launches].concat();
         seen.sort_unstable();
@@ -279,7 +282,8 @@ impl Device for CudaDevice {
     }
 
     fn run(&mut self, prepared: &Prepared<CudaProgram>, arrays: &[Array<'_, CudaBuffer>]) -> Result<(), DeviceError> {
-        self.finish(&prepared.launch.entry, &Self::ready(prepared, arrays)?)
+        let what = prepared.launches.first().map_or("nothing", |launch| launch.entry.as_str());
+        self.finish(what, &Self::ready(prepared, arrays)?)
     }
 
     fn time(
@@ -290,11 +294,11 @@ impl Device for CudaDevice {
     ) -> Result<Vec<RawSample>, DeviceError> {
         let body = Self::ready(prepared, arrays)?;
         let Some(bytes) = series.flush_bytes else {
-            return self.series(Some(body), series.intervals, series.launches, None);
+            return self.series(body, series.intervals, series.launches, None);
         };
         let address = Self::scratch(&self.context, &mut self.flush, bytes)?;
         let flush = support::flush(&self.facts, bytes);
-        self.series(Some(body), series.intervals, series.launches, Some((&flush, address)))
+        self.series(body, series.intervals, series.launches, Some((&flush, address)))
     }
 }
 

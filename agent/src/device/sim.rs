@@ -132,7 +132,8 @@ impl SimDevice {
             StrayAccess::WritesBeyond => output.buffer.write_stray(output, PageGuard::Back, STRAY_BITS),
             StrayAccess::WritesBefore => output.buffer.write_stray(output, PageGuard::Front, STRAY_BITS),
             StrayAccess::ReadsBeyond => {
-                let Some(input) = arrays.iter().find(|array| array.spec.role != BufferRole::Output) else {
+                let Some(input) = arrays.iter().find(|array| matches!(array.spec.role, BufferRole::Input { .. }))
+                else {
                     return Ok(());
                 };
                 // What is read beyond adds nothing to the result, unless it is no number.
@@ -170,10 +171,10 @@ impl SimDevice {
             let entry = format!("{point} {solution}");
             return Err(DeviceError::Load { entry, reason: "injected fault: it is of another device".to_owned() });
         }
-        let counts = family.counts(point, solution);
+        let counts = family.counts(point, solution, &self.facts);
         Ok(Prepared {
             program: SimProgram { point: point.clone(), solution: solution.name.clone(), counts },
-            launch: family.launch(point, solution, &self.facts),
+            launches: family.launches(point, solution, &self.facts),
             source_digest: Some(Sha256Digest::of(family.source().text.as_bytes()).to_hex()),
             code_digest: None,
             compile_options: None,
@@ -195,7 +196,7 @@ impl SimDevice {
             .iter()
             .filter_map(|array| match array.spec.role {
                 BufferRole::Input { seed } => Some((seed, array.buffer.input(array))),
-                BufferRole::Output => None,
+                BufferRole::Output | BufferRole::Scratch => None,
             })
             .collect();
         let pattern = inputs.first().and_then(|(_, data)| *data).map_or(DataPattern::Random, |data| data.pattern);

@@ -288,7 +288,7 @@ impl<'a, D: Device> Bench<'a, D> {
     /// What the device says.
     pub fn poison_outputs(&mut self) -> Result<(), HarnessError> {
         for array in self.arena.arrays(&self.points[self.position.point].buffers) {
-            if array.spec.role == BufferRole::Output {
+            if matches!(array.spec.role, BufferRole::Output | BufferRole::Scratch) {
                 self.device.set(&array, nan_bits(array.spec.dtype))?;
             }
         }

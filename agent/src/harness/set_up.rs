@@ -47,13 +47,19 @@ pub(super) fn set_up<D: Device>(bench: &mut Bench<'_, D>, monitor: &HardwareMoni
     bench.close_settled_rows()
 }
 
-/// The points that the family accepts; the others are said to be dropped.
+/// The points that the family accepts and the device can run; the others are said to be dropped.
 fn checked_points<D: Device>(bench: &mut Bench<'_, D>) -> Result<Vec<PointWork>, HarnessError> {
     let mut points = Vec::new();
     for point in &bench.setting.task.points {
-        match bench.family.check(point) {
-            Ok(()) => points.push(point_work(bench, point)),
-            Err(error) => bench.say(Event::PointDropped { point: point.clone(), reason: error.to_string() })?,
+        let facts = bench.device.facts();
+        let refused = match bench.family.check(point) {
+            Ok(()) if bench.family.solutions(point, facts).is_empty() => Some(bench.family.declined(point, facts)),
+            Ok(()) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        match refused {
+            None => points.push(point_work(bench, point)),
+            Some(reason) => bench.say(Event::PointDropped { point: point.clone(), reason })?,
         }
     }
     Ok(points)
@@ -66,7 +72,7 @@ fn point_work<D: Device>(bench: &Bench<'_, D>, point: &Point) -> PointWork {
         .family
         .solutions(point, facts)
         .first()
-        .map_or(0, |solution| bench.family.counts(point, solution).bytes_distinct);
+        .map_or(0, |solution| bench.family.counts(point, solution, facts).bytes_distinct);
     PointWork {
         point: point.clone(),
         buffers: bench.family.buffers(point),
@@ -120,7 +126,7 @@ fn candidates<D: Device>(bench: &Bench<'_, D>) -> Vec<Candidate> {
         match iterator.choice(bench.family, point, bench.device.facts()) {
             Choice::Try(solutions) => candidates.extend(solutions.into_iter().map(|solution| Candidate {
                 point: index,
-                counts: bench.family.counts(point, &solution),
+                counts: bench.family.counts(point, &solution, bench.device.facts()),
                 settled: before(&solution),
                 solution,
             })),

@@ -92,13 +92,17 @@ impl ReferenceValidator {
 
     /// What a check of one output looks at.
     fn looks<D: Device>(&self, bench: &Bench<'_, D>, spec: &BufferSpec, depth: Depth) -> Vec<Look> {
+        let most = checked_max(bench);
         match depth {
             Depth::Full => {
-                let spread = Look::spread(spec, self.elements);
-                std::iter::once(spread).chain((spread.stride > 1).then(|| Look::last(spec))).collect()
+                let spread = Look::spread(spec, at_most(self.elements, most, spec));
+                let last = (spread.stride > 1).then(|| Look::last(spec)).filter(|last| last.elements <= most);
+                std::iter::once(spread).chain(last).collect()
             }
-            Depth::InPassing => vec![Look::spread(spec, self.recheck_elements())],
-            Depth::Window => vec![window(bench, spec), Look::spread(spec, self.recheck_elements())],
+            Depth::InPassing => vec![Look::spread(spec, at_most(self.recheck_elements(), most, spec))],
+            Depth::Window => {
+                vec![window(bench, spec), Look::spread(spec, at_most(self.recheck_elements(), most, spec))]
+            }
         }
     }
 
@@ -234,12 +238,24 @@ fn is_chosen<D: Device>(bench: &Bench<'_, D>) -> bool {
     bench.position.round == 1 + RoundRandom::for_check(bench.setting.task.seed, 0, record).below(rounds)
 }
 
+/// Most elements of one output of the point in hand that a check looks at.
+fn checked_max<D: Device>(bench: &Bench<'_, D>) -> u64 {
+    bench.family.checked_elements_max(&bench.point().point).max(1)
+}
+
+/// So many elements, −1 for all, or the most that the family's reference is good for where these are fewer.
+fn at_most(elements: i64, most: u64, spec: &BufferSpec) -> i64 {
+    let wanted = u64::try_from(elements).unwrap_or(spec.logical_elements());
+    if wanted <= most { elements } else { i64::try_from(most).unwrap_or(i64::MAX) }
+}
+
 /// What is poisoned of an output before the timed launches of the visit in hand: another part in each visit.
 fn window<D: Device>(bench: &Bench<'_, D>, spec: &BufferSpec) -> Look {
-    let places = spec.logical_elements().saturating_sub(WINDOW_ELEMENTS).saturating_add(1);
+    let length = WINDOW_ELEMENTS.min(checked_max(bench));
+    let places = spec.logical_elements().saturating_sub(length).saturating_add(1);
     let record = bench.position.record as u64;
     let mut random = RoundRandom::for_check(bench.setting.task.seed, bench.position.round + 1, record);
-    Look::window(spec, random.below(places), WINDOW_ELEMENTS)
+    Look::window(spec, random.below(places), length)
 }
 
 /// What is known after another look. Looks in passing add no elements to those of the full one; the worst of all stays.

@@ -78,9 +78,9 @@ pub fn around(array: usize, spec: &BufferSpec) -> Vec<Zone> {
 
 /// Whether two arrays in one place have the same zones around them.
 pub fn are_alike(left: &BufferSpec, right: &BufferSpec) -> bool {
-    let is_output = |spec: &BufferSpec| spec.role == BufferRole::Output;
-    (is_output(left), left.dtype, left.elements, left.rows)
-        == (is_output(right), right.dtype, right.elements, right.rows)
+    let is_written = |spec: &BufferSpec| !matches!(spec.role, BufferRole::Input { .. });
+    (is_written(left), left.dtype, left.elements, left.rows)
+        == (is_written(right), right.dtype, right.elements, right.rows)
 }
 
 impl Zone {
@@ -89,7 +89,9 @@ impl Zone {
         let Self { spec: BufferSpec { role, dtype, .. }, .. } = self;
         match role {
             BufferRole::Input { .. } => Sentinel { bits: nan_bits(*dtype), value: nan_value(*dtype) },
-            BufferRole::Output => Sentinel { bits: infinity_bits(*dtype), value: infinity_value(*dtype) },
+            BufferRole::Output | BufferRole::Scratch => {
+                Sentinel { bits: infinity_bits(*dtype), value: infinity_value(*dtype) }
+            }
         }
     }
 

@@ -169,8 +169,8 @@ pub struct SweepPlan {
     pub kernels: Vec<String>,
     /// Number formats. Never empty.
     pub dtypes: Vec<Dtype>,
-    /// Values of the size `elements`. Never empty.
-    pub elements: Vec<Size>,
+    /// Values of each size, in the order of the family's sizes; those that the family derives are absent. None is empty.
+    pub sizes: Vec<(&'static str, Vec<Size>)>,
     /// Most points of one task; all of a number format, if absent.
     pub points_per_task: Option<u64>,
 }

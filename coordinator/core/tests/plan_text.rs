@@ -49,7 +49,7 @@ proptest! {
             prop_assert!(plan.measure.rounds <= plan.measure.rounds_max);
             prop_assert!(plan.measure.interval_target > 0.0 && plan.measure.interval_target < 1.0);
             prop_assert!(plan.measure.noise_target > 0.0 && plan.measure.noise_target < 1.0);
-            prop_assert!(plan.sweeps.iter().all(|sweep| !sweep.kernels.is_empty() && !sweep.elements.is_empty()));
+            prop_assert!(plan.sweeps.iter().all(|sweep| !sweep.kernels.is_empty() && sweep.sizes.iter().all(|(_, sizes)| !sizes.is_empty())));
             prop_assert_eq!(Plan::parse(&text), Ok(plan));
         }
     }

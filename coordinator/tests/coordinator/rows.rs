@@ -53,7 +53,7 @@ pub(crate) fn measured(task: &v1::Task, agent: &str, facts: &DeviceFacts, slowne
 
 fn row(task: &v1::Task, agent: &str, facts: &DeviceFacts, point: &Point, slowness: f64) -> Row {
     let solution = Solution { name: "test".to_owned(), parameters: BTreeMap::new() };
-    let counts = family(point.sweep).expect("a sweep with kernels").counts(point, &solution);
+    let counts = family(point.sweep).expect("a sweep with kernels").counts(point, &solution, facts);
     let median_ns = counts.bytes_moved() as f64 / BYTES_PER_NS * slowness;
     let mut row = Row {
         identity: Identity {

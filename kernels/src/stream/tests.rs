@@ -63,7 +63,7 @@ fn counts_follow_the_rules_of_stream() {
     for (kernel, arrays, operations) in [("copy", 2, 0), ("scale", 2, 1), ("add", 3, 1), ("triad", 3, 2)] {
         for (dtype, width) in [(Dtype::F32, 4), (Dtype::F64, 8)] {
             let point = point(kernel, dtype, 1 << 20);
-            let counts = Stream.counts(&point, &solution);
+            let counts = Stream.counts(&point, &solution, &device(Backend::Cuda));
             let array_bytes = width << 20;
             assert_eq!(counts.bytes_moved(), arrays * array_bytes, "{point}");
             assert_eq!(counts.bytes_distinct, counts.bytes_moved(), "{point}: nothing is touched twice");
@@ -85,7 +85,7 @@ fn variants_have_unique_names_and_a_bounded_number() {
         assert!((70..=120).contains(&solutions.len()), "{point} has {} variants", solutions.len());
         let widest = 16 / point.dtype.bytes();
         assert_eq!(solutions[0].name, format!("w{widest}_v2_b256_tile"), "{point}: the likeliest comes first");
-        let launch = Stream.launch(&point, &solutions[0], &device(Backend::Cuda));
+        let launch = Stream.launches(&point, &solutions[0], &device(Backend::Cuda)).remove(0);
         assert_eq!(launch.entry, format!("stream_{}_{}_w{widest}_v2_tile", point.kernel, point.dtype));
         assert_eq!(launch.blocks * launch.threads * widest * 2, 1 << 30);
     }
@@ -135,7 +135,7 @@ proptest! {
             let solutions = Stream.solutions(&point, &device(backend));
             prop_assert!(!solutions.is_empty(), "{} has no variant", point);
             for solution in solutions {
-                let launch = Stream.launch(&point, &solution, &device(backend));
+                let launch = Stream.launches(&point, &solution, &device(backend)).remove(0);
                 let tile = variants::tile_elements(&solution);
                 prop_assert_eq!(elements(&point) % tile, 0, "{} {}", point, solution);
                 let tiles = elements(&point) / tile;

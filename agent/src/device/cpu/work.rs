@@ -55,6 +55,7 @@ impl Task {
             match array.spec.role {
                 BufferRole::Output => outputs.push(View::of(array)?),
                 BufferRole::Input { .. } => inputs.push(View::of(array)?),
+                BufferRole::Scratch => {}
             }
         }
         let (Some(output), 0) = (outputs.pop(), outputs.len()) else {

@@ -59,7 +59,7 @@ fn a_launch_has_ended_when_run_returns_whichever_device_it_is() {
             device.set(array, nan_bits(array.spec.dtype)).expect("it can be set");
         }
         let ready = CudaDevice::ready(&prepared, &arrays).expect("the arrays are those of the launch");
-        ready.enqueue(&device.stream).expect("it can be queued");
+        ready[0].enqueue(&device.stream).expect("it can be queued");
         assert!(!is_idle(&device), "a launch that is only queued is seen to run");
         device.stream.synchronize().expect("it ends");
         device.run(&prepared, &arrays).expect("it runs");

@@ -43,9 +43,9 @@ pub(super) struct Timer {
 pub(super) struct Intervals<'a> {
     /// Launched before each interval.
     pub(super) flush: Option<Ready<'a>>,
-    /// Launched inside each interval; none times the instrument.
-    pub(super) body: Option<Ready<'a>>,
-    /// Launches of each interval.
+    /// What one run launches, inside each interval; nothing times the instrument.
+    pub(super) body: Vec<Ready<'a>>,
+    /// Runs in each interval.
     pub(super) launches: u64,
     /// Intervals.
     pub(super) count: u64,
@@ -54,7 +54,7 @@ pub(super) struct Intervals<'a> {
 /// What is enqueued between two events.
 enum Body<'a> {
     Nothing,
-    One(&'a Ready<'a>),
+    Once(&'a [Ready<'a>]),
     Several(CudaGraph),
 }
 
@@ -62,7 +62,7 @@ impl Body<'_> {
     fn enqueue(&self, stream: &CudaStream) -> Result<(), DriverError> {
         match self {
             Self::Nothing => Ok(()),
-            Self::One(ready) => ready.enqueue(stream),
+            Self::Once(run) => run.iter().try_for_each(|ready| ready.enqueue(stream)),
             Self::Several(graph) => graph.launch(),
         }
     }
@@ -155,14 +155,17 @@ impl Timer {
 
 /// What goes between the events of every interval of a series.
 fn body<'a>(stream: &Arc<CudaStream>, series: &'a Intervals<'_>) -> Result<Body<'a>, DeviceError> {
-    let Some(ready) = &series.body else { return Ok(Body::Nothing) };
+    if series.body.is_empty() {
+        return Ok(Body::Nothing);
+    }
     if series.launches <= 1 {
-        return Ok(Body::One(ready));
+        return Ok(Body::Once(&series.body));
     }
     let capture = || {
         stream.context().bind_to_thread()?;
         stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
-        let captured = (0..series.launches).try_for_each(|_| ready.enqueue(stream));
+        let run = |_| series.body.iter().try_for_each(|ready| ready.enqueue(stream));
+        let captured = (0..series.launches).try_for_each(run);
         // Ended even where a launch failed, or the stream would stay unusable.
         let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0));
         captured?;

@@ -29,7 +29,7 @@ fn measure(device: &mut SimDevice, point: &Point, rounds: u64) -> Result<(Vec<Ve
         for array in &arrays {
             match array.spec.role {
                 BufferRole::Input { seed } => device.fill(array, &random(array, seed))?,
-                BufferRole::Output => device.set(array, nan_bits(array.spec.dtype))?,
+                BufferRole::Output | BufferRole::Scratch => device.set(array, nan_bits(array.spec.dtype))?,
             }
         }
         times.push(

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fleetcal_kernels::{BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, Reference, Rows};
+use fleetcal_kernels::{
+    BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, Reference, Rows, SizeSpec,
+};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
 use fleetcal_model::policy::DataPattern;
@@ -27,6 +29,9 @@ impl Family for Copies {
     fn dtypes(&self) -> &'static [Dtype] {
         &[Dtype::F32]
     }
+    fn sizes(&self) -> &'static [SizeSpec] {
+        &[]
+    }
     fn check(&self, point: &Point) -> Result<(), PointError> {
         match point.size("elements") {
             Some(elements) if elements > 0 => Ok(()),
@@ -40,7 +45,7 @@ impl Family for Copies {
         let spec = |name, role| BufferSpec { name, role, dtype: point.dtype, elements, rows };
         vec![spec("c", BufferRole::Output), spec("a", BufferRole::Input { seed: 1 })]
     }
-    fn counts(&self, point: &Point, _solution: &Solution) -> Counts {
+    fn counts(&self, point: &Point, _solution: &Solution, _device: &DeviceFacts) -> Counts {
         Counts { bytes_distinct: 8 * point.size("elements").unwrap_or(0), ..Counts::default() }
     }
     fn solutions(&self, point: &Point, _device: &DeviceFacts) -> Vec<Solution> {
@@ -52,8 +57,8 @@ impl Family for Copies {
     fn source(&self) -> DeviceSource {
         DeviceSource { name: "copies", text: String::new() }
     }
-    fn launch(&self, _point: &Point, _solution: &Solution, _device: &DeviceFacts) -> Launch {
-        Launch { entry: "copy".to_owned(), blocks: 1, threads: 1, arguments: Vec::new() }
+    fn launches(&self, _point: &Point, _solution: &Solution, _device: &DeviceFacts) -> Vec<Launch> {
+        vec![Launch { entry: "copy".to_owned(), blocks: 1, threads: 1, arguments: Vec::new() }]
     }
     fn reference(&self, _point: &Point, _pattern: DataPattern, _buffer: usize) -> Reference {
         Box::new(|element| Expected { value: element as f64 + 1.0, relative_tolerance: 0.0 })

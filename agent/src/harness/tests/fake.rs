@@ -253,7 +253,7 @@ impl Device for FakeDevice {
             }
             Ok(Prepared {
                 program: (solution.name.clone(), solution.parameter("ns").unwrap_or(0)),
-                launch: Copies.launch(point, solution, &self.facts),
+                launches: Copies.launches(point, solution, &self.facts),
                 source_digest: None,
                 code_digest: Some("c0de".to_owned()),
                 compile_options: None,

@@ -8,10 +8,8 @@ use fleetcal_model::point::{Dtype, Sweep};
 use super::error::{PlanProblem, nearest};
 use super::quantity::Size;
 
-/// Arrays of the kernel with the smallest footprint (copy): the one that has to reach main memory.
-const DRAM_ARRAYS: u64 = 2;
 /// Fewest elements that `dram` means, however small the cache: every family takes it.
-const DRAM_ELEMENTS_MIN: u64 = 1 << 20;
+pub(super) const DRAM_ELEMENTS_MIN: u64 = 1 << 20;
 
 /// The family that a plan names.
 ///
@@ -38,14 +36,14 @@ pub(super) fn dtype_of(family: &dyn Family, name: &str) -> Result<Dtype, PlanPro
     found.ok_or_else(|| unknown("dtype", name, known.iter().map(|dtype| dtype.name()).collect()))
 }
 
-/// The number of elements that a size means on a device; `dram` is as large as the fit's rule wants it.
-pub(super) fn elements_on(size: Size, dtype: Dtype, device: &DeviceFacts, fit: &fit::Options) -> u64 {
+/// What a size means on a device; `dram` is as large as the fit's rule wants it.
+pub(super) fn size_on(size: Size, family: &dyn Family, dtype: Dtype, device: &DeviceFacts, fit: &fit::Options) -> u64 {
     match size {
         Size::Elements(elements) => elements,
         Size::Dram => {
             let cache_bytes = device.last_level_cache_bytes.unwrap_or(UNKNOWN_LAST_LEVEL_CACHE_BYTES);
             let footprint_bytes = cache_bytes.saturating_mul(fit.footprint_factor);
-            let elements = footprint_bytes.div_ceil(DRAM_ARRAYS * dtype.bytes());
+            let elements = footprint_bytes.div_ceil(family.arrays_min().max(1) * dtype.bytes());
             elements.max(DRAM_ELEMENTS_MIN).checked_next_power_of_two().unwrap_or(1 << 63)
         }
     }

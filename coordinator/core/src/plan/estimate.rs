@@ -146,7 +146,7 @@ fn point_cost(
     machine: &Machine,
 ) -> PointCost {
     let solutions = family.solutions(point, device);
-    let Some(counts) = solutions.first().map(|solution| family.counts(point, solution)) else {
+    let Some(counts) = solutions.first().map(|solution| family.counts(point, solution, device)) else {
         return PointCost { once_ns: 0.0, round_ns: 0.0 };
     };
     let launch_ns = machine.launch_ns + (counts.bytes_read + counts.bytes_written) as f64 / machine.bytes_per_ns;

@@ -1,6 +1,6 @@
 //! From a plan and the devices at hand to tasks. Pure, deterministic, and touches no GPU.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fleetcal_kernels::Family;
 use fleetcal_model::device::DeviceFacts;
@@ -8,7 +8,7 @@ use fleetcal_model::digest::Sha256Digest;
 use fleetcal_model::id::{DeviceId, RunId, TaskId};
 use fleetcal_model::point::{Dtype, Point};
 
-use super::catalog::elements_on;
+use super::catalog::size_on;
 use super::estimate::{TaskCost, task_cost};
 use super::select::{FleetDevice, Selector, selected};
 use super::{Plan, SweepPlan};
@@ -147,23 +147,18 @@ fn points(
     device: &FleetDevice,
     notes: &mut Vec<String>,
 ) -> Vec<Point> {
-    let sizes: BTreeSet<u64> =
-        sweep.elements.iter().map(|size| elements_on(*size, dtype, &device.facts, &plan.fit)).collect();
-    let mut points = Vec::with_capacity(sizes.len() * sweep.kernels.len());
-    for elements in sizes {
-        let sizes = [("elements".to_owned(), elements)];
-        let all = sweep.kernels.iter().map(|kernel| Point {
-            sweep: sweep.sweep,
-            kernel: kernel.clone(),
-            dtype,
-            sizes: sizes.clone().into(),
-        });
+    let mut points = Vec::new();
+    for sizes in crossed(plan, family, sweep, dtype, device) {
+        let kernels = sweep.kernels.iter().filter(|kernel| family.supports(kernel, dtype));
+        let point = |kernel: &String| Point { sweep: sweep.sweep, kernel: kernel.clone(), dtype, sizes: sizes.clone() };
+        let all = kernels.map(point).filter(|point| family.check(point).is_ok());
         let (fitting, dropped): (Vec<Point>, Vec<Point>) =
             all.partition(|point| footprint_bytes(family, point) <= usable_bytes(&device.facts));
         if let Some(largest) = dropped.iter().map(|point| footprint_bytes(family, point)).max() {
             let kernels = joined(dropped.iter().map(|point| point.kernel.clone()), ", ").unwrap_or_default();
+            let named = joined(sizes.iter().map(|(name, size)| format!("{name} = {size}")), ", ").unwrap_or_default();
             notes.push(format!(
-                "{} {dtype} elements = {elements} dropped for {kernels} on {}: it needs {}, the device has {} of use",
+                "{} {dtype} {named} dropped for {kernels} on {}: it needs {}, the device has {} of use",
                 sweep.sweep,
                 describe(device),
                 gibibytes(largest),
@@ -173,6 +168,29 @@ fn points(
         points.extend(fitting);
     }
     points
+}
+
+/// Every combination of the values of a sweep's sizes, the last size changing fastest.
+fn crossed(
+    plan: &Plan,
+    family: &dyn Family,
+    sweep: &SweepPlan,
+    dtype: Dtype,
+    device: &FleetDevice,
+) -> Vec<BTreeMap<String, u64>> {
+    let mut combinations = vec![BTreeMap::new()];
+    for (name, sizes) in &sweep.sizes {
+        let values: BTreeSet<u64> =
+            sizes.iter().map(|size| size_on(*size, family, dtype, &device.facts, &plan.fit)).collect();
+        let with = |known: &BTreeMap<String, u64>, value: u64| {
+            let mut sizes = known.clone();
+            sizes.insert((*name).to_owned(), value);
+            sizes
+        };
+        combinations =
+            combinations.iter().flat_map(|known| values.iter().map(move |value| with(known, *value))).collect();
+    }
+    combinations.into_iter().map(|sizes| family.complete(sizes)).collect()
 }
 
 /// Bytes of the arrays of a point.
@@ -185,14 +203,17 @@ fn usable_bytes(device: &DeviceFacts) -> u64 {
 }
 
 fn title(sweep: &SweepPlan, dtype: Dtype, points: &[Point]) -> String {
-    let sizes = points.iter().filter_map(|point| point.size("elements"));
-    let range = match (sizes.clone().min(), sizes.max()) {
-        (Some(least), Some(most)) if least < most => format!(", elements {least} to {most}"),
-        (Some(only), _) => format!(", elements {only}"),
-        (None, _) => String::new(),
-    };
+    let names: BTreeSet<&String> = points.iter().flat_map(|point| point.sizes.keys()).collect();
+    let ranges = names.into_iter().filter_map(|name| {
+        let sizes = points.iter().filter_map(|point| point.size(name));
+        match (sizes.clone().min(), sizes.max()) {
+            (Some(least), Some(most)) if least < most => Some(format!(", {name} {least} to {most}")),
+            (Some(only), _) => Some(format!(", {name} {only}")),
+            (None, _) => None,
+        }
+    });
     let plural = if points.len() == 1 { "" } else { "s" };
-    format!("{} {dtype}, {} point{plural}{range}", sweep.sweep, points.len())
+    format!("{} {dtype}, {} point{plural}{}", sweep.sweep, points.len(), ranges.collect::<String>())
 }
 
 fn describe(device: &FleetDevice) -> String {

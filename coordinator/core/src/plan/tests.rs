@@ -302,7 +302,7 @@ sizes_min = 5
     );
     let sweep = &plan.sweeps[0];
     assert_eq!(sweep.kernels, ["triad", "copy"]);
-    assert_eq!(sweep.elements, [Size::Elements(1 << 20), Size::Dram]);
+    assert_eq!(sweep.sizes, [("elements", vec![Size::Elements(1 << 20), Size::Dram])]);
     assert_eq!(plan.digest(), Sha256Digest::of(text.as_bytes()).to_hex());
 }
 

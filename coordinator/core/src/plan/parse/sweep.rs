@@ -1,7 +1,8 @@
 //! The `[[sweep]]` sections: what is measured.
 
-use fleetcal_kernels::{Family, PointError};
-use fleetcal_model::point::{Dtype, Point};
+use fleetcal_kernels::{Family, PointError, SizeSpec, family as family_of_sweep};
+use fleetcal_model::point::{Dtype, Point, Sweep};
+use toml::de::DeTable;
 
 use super::{COUNT_MAX, required};
 use crate::plan::error::{Errors, PlanProblem};
@@ -9,7 +10,11 @@ use crate::plan::quantity::{Size, fixed_size, size, text, whole_within};
 use crate::plan::reader::{Section, bad_value, wrong_type};
 use crate::plan::{SweepPlan, catalog};
 
-const SWEEP_KEYS: [&str; 5] = ["family", "kernels", "dtypes", "elements", "points_per_task"];
+/// Keys of every sweep; the names of its family's sizes come in between.
+const SWEEP_KEYS: [&str; 3] = ["family", "kernels", "dtypes"];
+const LAST_KEY: &str = "points_per_task";
+/// The size that may be as large as main memory needs it.
+const ELEMENTS: &str = "elements";
 const RANGE_KEYS: [&str; 3] = ["from", "to", "step"];
 
 pub(super) fn sweeps(root: &Section<'_>, errors: &mut Errors<'_>) -> Vec<SweepPlan> {
@@ -30,7 +35,7 @@ pub(super) fn sweeps(root: &Section<'_>, errors: &mut Errors<'_>) -> Vec<SweepPl
         let path = format!("sweep[{index}]");
         match item.get_ref().as_table() {
             Some(entries) => {
-                let section = Section::new(path, item.span().start, entries, &SWEEP_KEYS, errors);
+                let section = Section::new(path, item.span().start, entries, &known_keys(entries), errors);
                 sweeps.extend(sweep(&section, errors));
             }
             None => errors.add(item.span().start, path, wrong_type("a table", item.get_ref())),
@@ -46,23 +51,69 @@ fn sweep(section: &Section<'_>, errors: &mut Errors<'_>) -> Option<SweepPlan> {
         .unwrap_or_else(|| family.kernels().iter().map(|kernel| (*kernel).to_owned()).collect());
     let dtypes = names(section, "dtypes", |name| catalog::dtype_of(family, name), errors)
         .unwrap_or_else(|| family.dtypes().to_vec());
-    let sizes = sizes(section, errors);
-    // All sizes of a range stand at one offset: the first that is wrong says enough.
-    let mut complained_at = None;
-    for (size, offset) in &sizes {
-        if complained_at == Some(*offset) {
-            continue;
-        }
-        if let Some(problem) = size_problem(family, &kernels, &dtypes, *size) {
-            errors.add(*offset, section.path_of("elements"), problem.into());
-            complained_at = Some(*offset);
+    let named = !kernels.is_empty() && !dtypes.is_empty();
+    if named && kernels.iter().all(|kernel| dtypes.iter().all(|dtype| !family.supports(kernel, *dtype))) {
+        let combination = format!("{} in {}", kernels.join(", "), joined_names(&dtypes));
+        section.complain(
+            "kernels",
+            bad_value(combination, "the family has none of these kernels in these formats"),
+            errors,
+        );
+    }
+    let given: Vec<(&'static str, Vec<(Size, usize)>)> =
+        family.sizes().iter().filter_map(|spec| Some((spec.name, sizes(section, spec, errors)?))).collect();
+    check_sizes(section, family, (&kernels, &dtypes), &given, errors);
+    let distinct = |(name, sizes): (&'static str, Vec<(Size, usize)>)| {
+        let mut sizes: Vec<Size> = sizes.into_iter().map(|(size, _)| size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        (name, sizes)
+    };
+    let sizes = given.into_iter().map(distinct).collect();
+    let points_per_task = section.read(LAST_KEY, whole_within(1, COUNT_MAX), errors);
+    Some(SweepPlan { sweep: family.sweep(), kernels, dtypes, sizes, points_per_task })
+}
+
+/// The keys that a sweep of this family may have; of an unknown family, those that any may have.
+fn known_keys(entries: &DeTable<'_>) -> Vec<&'static str> {
+    let name = entries.get("family").and_then(|value| value.get_ref().as_str());
+    let named = name.and_then(|name| catalog::family_of(name).ok());
+    let families = Sweep::ALL.iter().filter_map(|sweep| family_of_sweep(*sweep));
+    let mut keys = SWEEP_KEYS.to_vec();
+    for family in families.filter(|family| named.is_none_or(|named| named.sweep() == family.sweep())) {
+        for size in family.sizes().iter().filter(|size| !keys.contains(&size.name)).collect::<Vec<_>>() {
+            keys.push(size.name);
         }
     }
-    let mut elements: Vec<Size> = sizes.into_iter().map(|(size, _)| size).collect();
-    elements.sort_unstable();
-    elements.dedup();
-    let points_per_task = section.read("points_per_task", whole_within(1, COUNT_MAX), errors);
-    Some(SweepPlan { sweep: family.sweep(), kernels, dtypes, elements, points_per_task })
+    keys.push(LAST_KEY);
+    keys
+}
+
+fn joined_names(dtypes: &[Dtype]) -> String {
+    dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// Complains of every size that the family refuses.
+fn check_sizes(
+    section: &Section<'_>,
+    family: &dyn Family,
+    of: (&[String], &[Dtype]),
+    given: &[(&'static str, Vec<(Size, usize)>)],
+    errors: &mut Errors<'_>,
+) {
+    for (name, sizes) in given {
+        // All sizes of a range stand at one offset: the first that is wrong says enough.
+        let mut complained_at = None;
+        for (size, offset) in sizes {
+            if complained_at == Some(*offset) {
+                continue;
+            }
+            if let Some(problem) = size_problem(family, of, given, (name, *size)) {
+                errors.add(*offset, section.path_of(name), problem.into());
+                complained_at = Some(*offset);
+            }
+        }
+    }
 }
 
 /// A list of names without repeats, `None` where the key is absent.
@@ -85,31 +136,38 @@ fn names<T: PartialEq>(
     Some(names)
 }
 
-/// The sizes, each with the offset of the text that asks for it.
-fn sizes(section: &Section<'_>, errors: &mut Errors<'_>) -> Vec<(Size, usize)> {
+/// The values of one size, each with the offset of the text that asks for it; none where the family derives them.
+fn sizes(section: &Section<'_>, spec: &SizeSpec, errors: &mut Errors<'_>) -> Option<Vec<(Size, usize)>> {
     const EXPECTED: &str = "sizes such as \"2^20\", a range, or \"dram\"";
-    let sizes = match section.value("elements") {
-        None => {
-            let problem = PlanProblem::Missing { key: "elements", expected: EXPECTED };
-            errors.add(section.offset(), section.path_of("elements"), problem);
-            return Vec::new();
+    let name = spec.name;
+    let Some(value) = section.value(name) else {
+        if !spec.defaults.is_empty() {
+            return Some(spec.defaults.iter().map(|size| (Size::Elements(*size), section.offset())).collect());
         }
-        Some(value) if value.get_ref().is_table() => return range(section, errors),
-        Some(_) => section.read_list("elements", size, errors).unwrap_or_default(),
+        if !spec.optional {
+            let problem = PlanProblem::Missing { key: name, expected: EXPECTED };
+            errors.add(section.offset(), section.path_of(name), problem);
+        }
+        return None;
     };
-    if section.value("elements").is_some_and(|value| value.get_ref().as_array().is_some_and(|items| items.is_empty())) {
-        section.complain("elements", bad_value("[]", format!("it must hold {EXPECTED}")), errors);
+    if value.get_ref().is_table() {
+        return Some(range(section, name, errors));
     }
-    sizes
+    if value.get_ref().as_array().is_some_and(|items| items.is_empty()) {
+        section.complain(name, bad_value("[]", format!("it must hold {EXPECTED}")), errors);
+    }
+    // Only a number of elements can be as many as main memory needs.
+    let convert = |value: &_| if name == ELEMENTS { size(value) } else { fixed_size(value).map(Size::Elements) };
+    section.read_list(name, convert, errors)
 }
 
 /// Sizes from `from` to `to`, each `step` times the one before.
-fn range(section: &Section<'_>, errors: &mut Errors<'_>) -> Vec<(Size, usize)> {
+fn range(section: &Section<'_>, name: &'static str, errors: &mut Errors<'_>) -> Vec<(Size, usize)> {
     const EXPECTED: &str = "a range is { from = \"2^18\", to = \"2^30\", step = 4 }";
-    let range = section.section("elements", &RANGE_KEYS, errors);
+    let range = section.section(name, &RANGE_KEYS, errors);
     for key in ["from", "to"] {
         if range.value(key).is_none() {
-            errors.add(range.offset(), section.path_of("elements"), PlanProblem::Missing { key, expected: EXPECTED });
+            errors.add(range.offset(), section.path_of(name), PlanProblem::Missing { key, expected: EXPECTED });
         }
     }
     let from = range.read("from", fixed_size, errors);
@@ -129,14 +187,27 @@ fn range(section: &Section<'_>, errors: &mut Errors<'_>) -> Vec<(Size, usize)> {
     std::iter::successors(Some(from), grow).map(|size| (Size::Elements(size), offset)).collect()
 }
 
-/// What is wrong with a size, for any of the kernels and number formats. A size that depends on the device is a power
-/// of two of at least 2^20 elements, which every family takes.
-fn size_problem(family: &dyn Family, kernels: &[String], dtypes: &[Dtype], size: Size) -> Option<PointError> {
-    let Size::Elements(elements) = size else { return None };
+/// What is wrong with a value of a size, for any of the kernels and number formats, with the first value of every other
+/// size. A size that depends on the device is a power of two of at least 2^20 elements, which every family takes.
+fn size_problem(
+    family: &dyn Family,
+    (kernels, dtypes): (&[String], &[Dtype]),
+    given: &[(&'static str, Vec<(Size, usize)>)],
+    (name, size): (&str, Size),
+) -> Option<PointError> {
+    let Size::Elements(value) = size else { return None };
+    let first = |sizes: &[(Size, usize)]| match sizes.first() {
+        Some((Size::Elements(size), _)) => *size,
+        Some((Size::Dram, _)) | None => catalog::DRAM_ELEMENTS_MIN,
+    };
+    let all =
+        given.iter().map(|(other, sizes)| ((*other).to_owned(), if *other == name { value } else { first(sizes) }));
+    let sizes = family.complete(all.collect());
     let points = kernels.iter().flat_map(|kernel| dtypes.iter().map(move |dtype| (kernel, *dtype)));
-    let mut problems = points.filter_map(|(kernel, dtype)| {
-        let sizes = [("elements".to_owned(), elements)].into();
-        family.check(&Point { sweep: family.sweep(), kernel: kernel.clone(), dtype, sizes }).err()
-    });
-    problems.next()
+    let mut problems =
+        points.filter(|(kernel, dtype)| family.supports(kernel, *dtype)).filter_map(|(kernel, dtype)| {
+            family.check(&Point { sweep: family.sweep(), kernel: kernel.clone(), dtype, sizes: sizes.clone() }).err()
+        });
+    // Another size's fault is told where that stands.
+    problems.find(|problem| !matches!(problem, PointError::BadSize { size, .. } if size != name))
 }
