@@ -62,8 +62,8 @@ enum Question {
     Statistics { values: Vec<f64> },
     /// Effects of devices and points: (device, point, logarithm).
     Effects { cells: Vec<(usize, usize, f64)> },
-    /// Constants of stream rows.
-    Documents { rows: Vec<rows::StreamRow> },
+    /// Constants of the rows of a class.
+    Documents { rows: Vec<rows::StatedRow> },
 }
 
 /// A timed routine.
@@ -301,7 +301,7 @@ fn device_effects(cells: &[(usize, usize, f64)]) -> Value {
 }
 
 /// The documents of the rows as they are published, whole.
-fn documents(rows: &[rows::StreamRow]) -> Result<Value, Box<dyn Error>> {
+fn documents(rows: &[rows::StatedRow]) -> Result<Value, Box<dyn Error>> {
     let rows = rows::rows(rows)?;
     let envelope = Envelope {
         created_utc_ns: 0,

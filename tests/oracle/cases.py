@@ -1,27 +1,31 @@
 """Questions for both sides: golden vectors, simulated rows of known seed, and rows of real devices."""
 
 import csv
-import math
 from collections import defaultdict
 from pathlib import Path
 
 import numpy
 
+import class_cases
+
 PROBE = Path(__file__).parent.parent / "fixtures" / "h200-probe"
 CANDIDATES = list(range(32, 2049, 32))
 
 
+SEEDS = 240
+"""Of simulated sweeps."""
+
+
 def everything():
-    """(name, question) pairs, some hundreds."""
+    """(name, question) pairs, some thousands."""
     yield from golden()
     for device in sorted(PROBE.glob("*.csv")):
         yield from real(device)
-    for seed in range(60):
+    for seed in range(SEEDS):
         random = numpy.random.default_rng(seed)
         for case in (envelope, capacity, issue, fill, line, regime, values, cells, merge, degenerate):
             yield from ((f"{case.__name__} {seed}: {name}", question) for name, question in case(random))
-    for seed in range(16):
-        yield from classes(numpy.random.default_rng(1000 + seed), seed)
+    yield from class_cases.everything()
 
 
 # --- golden vectors -------------------------------------------------------------------------------------------------
@@ -225,28 +229,3 @@ def degenerate(random):
     sets = [[size, size, time] for size, time in points]
     yield from both_capacities("capacity", sets, 1e9)
     yield from both_fills("fill", [["g", [[1, 32, op]], int(op > 10), time] for op, time in points], 4)
-
-
-# --- simulated classes ----------------------------------------------------------------------------------------------
-
-
-def classes(random, seed):
-    """Stream rows of a class: a kernel or two, one or two solutions, sizes, devices, rounds; some devices slow."""
-    devices = (1, 2, 4, 6, 9, 20, 24, 33)[seed % 8]
-    share = 1.0 if devices < 6 or seed < 8 else 0.6
-    factors = noise(random, devices, 0.005)
-    if devices >= 20:
-        factors[:2] *= (1.25, 1.4)
-    rows = []
-    for kernel, arrays in (("copy", 2), ("triad", 3))[: 1 + seed % 2]:
-        for solution, better in (("w4", 1.0), ("w1", 0.98))[: 1 + seed // 4 % 2]:
-            for power in range(22, 30):
-                size = arrays * 4 * 2**power
-                for device in range(devices):
-                    seconds = (5e-6 + size / (4.3e12 * better)) * factors[device] * noise(random, 5, 0.002)
-                    if random.random() < share:
-                        rows.append({
-                            "device": f"GPU-{device:02}", "kernel": kernel, "solution": solution, "bytes": size,
-                            "elements": 2**power, "rounds_ns": (seconds * 1e9).tolist(),
-                        })
-    yield f"class {seed}: {devices} devices, {math.floor(share * 100)}%", {"fit": "documents", "rows": rows}

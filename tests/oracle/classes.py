@@ -1,6 +1,7 @@
 """Statistics of devices and the constants of a class, from their formulas. As in `fits`, nothing is the crate's."""
 
 import math
+import statistics as statistics_module
 from collections import defaultdict
 
 import numpy
@@ -86,12 +87,16 @@ def polish(cells):
         raise fits.Refused("NotConnected")
     devices = {device: 0.0 for device, _, _ in cells}
     points = {point: 0.0 for _, point, _ in cells}
+    of_point, of_device = defaultdict(list), defaultdict(list)
+    for device, point, log in cells:
+        of_point[point].append((device, log))
+        of_device[device].append((point, log))
     for _ in range(100):
         before = dict(devices), dict(points)
         for at in points:
-            points[at] = numpy.median([log - devices[device] for device, point, log in cells if point == at])
+            points[at] = statistics_module.median(log - devices[device] for device, log in of_point[at])
         for at in devices:
-            devices[at] = numpy.median([log - points[point] for device, point, log in cells if device == at])
+            devices[at] = statistics_module.median(log - points[point] for point, log in of_device[at])
         moved = max(
             max(abs(devices[at] - before[0][at]) for at in devices),
             max(abs(points[at] - before[1][at]) for at in points),
@@ -182,13 +187,13 @@ def apart(rows):
     cells = []
     for row in rows:
         seconds = float(numpy.median(row["rounds_ns"])) * 1e-9
-        cells.append((row["device"], (row["bytes"], row["solution"]), math.log(seconds)))
+        cells.append((row["device"], (row["point"], row["solution"]), math.log(seconds)))
     devices, _ = polish(cells)
     return outliers(devices) or {}
 
 
-def documents(rows):
-    """{(name, kernel or None): value, interval, method, coverage} of one class."""
+def of_stream(rows):
+    """{(name, kernel or None): value, interval, method} of one class."""
     rows = [row for row in rows if row["bytes"] >= MAIN_MEMORY_BYTES]
     kernels = sorted({row["kernel"] for row in rows})
     kept = []
@@ -200,8 +205,8 @@ def documents(rows):
     for kernel in [None, *kernels]:
         part = [row for row in kept if kernel in (None, row["kernel"])]
         groups = quorum(rates_of(part), False)
-        best = max(float(numpy.median(list(devices.values()))) for devices in groups.values())
-        constants["memory_bandwidth", kernel] = {"value": best, "interval": None, "method": "witness"}
+        best = max((float(numpy.median(list(devices.values()))) for devices in groups.values()), default=None)
+        constants["memory_bandwidth", kernel] = {"value": best, "interval": None, "method": best and "witness"}
         if kernel is not None:
             for name, constant in zip(("memory_bandwidth_asymptote", "stream_latency"), asymptote(part)):
                 constants[name, kernel] = constant

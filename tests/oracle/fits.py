@@ -7,6 +7,7 @@ iterates, this solves another way: Newton steps on Huber's loss instead of rewei
 closed forms, distributions of scipy instead of series.
 """
 
+import functools
 import math
 from collections import defaultdict
 
@@ -230,6 +231,12 @@ def relative(points, line):
 
 def line(points):
     """Minimum of Huber's loss over relative residuals; its bound is set once, by the line of median slope."""
+    return dict(line_of(tuple(map(tuple, points))))
+
+
+@functools.cache
+def line_of(points):
+    """The same points are asked for many times while a regime is looked for."""
     points = numpy.array(points, dtype=float).reshape(-1, 2)
     if not (numpy.all(numpy.isfinite(points)) and numpy.all(points[:, 1] > 0)):
         raise Refused("BadPoint")
