@@ -240,12 +240,10 @@ def asymptote(rows):
         replicates, unit = [one for one in own if len(one) >= 3], "devices"
     lines = [fits.line(one) for one in replicates]
     rates, intercepts = [1 / one["slope"] for one in lines], [one["intercept"] for one in lines]
-    return (
-        constant(bandwidth, rates, "student_t_log", student_t_log, unit),
-        constant(latency, intercepts, "student_t", student_t, unit)
-        if latency > 0
-        else {"value": None, "interval": None, "method": None},
-    )
+    of_latency = constant(latency, intercepts, "student_t", student_t, unit)
+    if latency <= 0 and not (of_latency["interval"] and of_latency["interval"][1] > 0):
+        of_latency = {"value": None, "interval": None, "method": None}
+    return constant(bandwidth, rates, "student_t_log", student_t_log, unit), of_latency
 
 
 def rounds_of(rows, level):

@@ -43,6 +43,14 @@ def main(binary):
         if answered[fit] < 10:
             failed += 1
             print(f"differs: {fit}: too few of its cases are identified to compare anything")
+    verdicts = collections.Counter(
+        constant["verdict"] for question, expected, _ in sound if question["fit"] == "documents"
+        for constant in expected.values()
+    )
+    print("constants of documents:", ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items())))
+    if len(verdicts) < 4:
+        failed += 1
+        print(f"differs: documents: {', '.join(verdicts)} are not every verdict")
     if failed:
         sys.exit(f"{failed} differences")
     mutations.main(sound)

@@ -40,6 +40,7 @@ CHANGES = [
     ("documents", "classes", "bound = 1.345 * fits.SIGMA_OF_MAD", "bound = 1e9 * fits.SIGMA_OF_MAD"),
     ("documents", "classes", "MAIN_MEMORY_BYTES = 4 * 60 * 2**20", "MAIN_MEMORY_BYTES = 2 * 60 * 2**20"),
     ("documents", "classes", "many = len(replicates) >= 8", "many = len(replicates) >= 9"),
+    ("documents", "sweeps", "if ends and ends[0] <= 0 < ends[1]:", "if ends and ends[0] <= 0 >= ends[1]:"),
     ("documents", "sweeps", "found = classes.levels(cells)", "found = {}"),
     ("documents", "sweeps", "used = [works[at] for at in sorted(found[\"used\"])]", "used = works"),
     ("documents", "sweeps", "brackets = [one[\"bracket\"] for one in of_devices if one is not None] or",

@@ -274,7 +274,12 @@ def documents(rows):
     for (name, kernel), constant in streamed.items():
         verdict = "measured" if constant["value"] is not None else "not_identified"
         condition = {"kernel": kernel, "dtype": "f32"} if kernel else {}
-        found.append((name, condition, said(verdict=verdict) | constant))
+        ends = constant["interval"]
+        if ends and ends[0] <= 0 < ends[1]:
+            # A positive quantity that the rows do not tell from zero has an upper bound and no value.
+            found.append((name, condition, said(set={"bracket": {"low": None, "high": ends[1]}}, verdict="bounded")))
+        else:
+            found.append((name, condition, said(verdict=verdict) | constant))
     of = {sweep: without_apart(rows) for sweep, rows in of.items()}
     found += capacities(of.get("working_set", []), ("cache_capacity", "cache_bandwidth"), memory)
     hardware = ("last_level_cache_capacity", "last_level_cache_bandwidth")

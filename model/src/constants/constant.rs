@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use super::names::{MEMORY_BANDWIDTH, MEMORY_BANDWIDTH_ASYMPTOTE, STREAM_LATENCY};
+use super::names::{MEMORY_BANDWIDTH, MEMORY_BANDWIDTH_ASYMPTOTE, STREAM_LATENCY, may_be_negative};
 use crate::fit::bandwidth::{Asymptote, Fitted, Floor};
 use crate::fit::estimated::{Covariance, Estimated, Outcome, Value, ValueSet};
 use crate::fit::{ConstantInterval, Coverage, Witness};
@@ -133,14 +133,15 @@ impl Constant {
                 ..latency
             },
         };
-        [bandwidth, latency]
+        [bandwidth, latency.told_from_zero(asymptote.latency_spread.interval)]
     }
 
     /// A constant of a sweep beside `stream`.
     pub(super) fn of_estimated(estimated: Estimated<'_>) -> Self {
         let Estimated { name, unit, condition, solution, coverage, only_device, outcome } = estimated;
         let constant = Self { solution, ..Self::without_value(name, unit, condition, coverage, only_device) };
-        match outcome {
+        let interval = if let Outcome::Measured(value) = &outcome { value.spread.interval } else { None };
+        let constant = match outcome {
             Outcome::NotIdentified(reason) => constant.not_identified(reason),
             Outcome::Bounded { set, reason } => {
                 Self { verdict: Verdict::Bounded, set: Some(set), reason: Some(reason), ..constant }
@@ -161,6 +162,30 @@ impl Constant {
                 covariances,
                 ..constant
             },
+        };
+        if may_be_negative(name) { constant } else { constant.told_from_zero(interval) }
+    }
+
+    /// A quantity that is positive, and whose interval reaches down to zero, is no number yet: the rows say that it is at
+    /// most the interval's upper end. Whether the estimate itself came out above zero is chance.
+    fn told_from_zero(self, interval: Option<Interval>) -> Self {
+        let Some(Interval { low, high }) = interval.filter(|interval| interval.low <= 0.0 && interval.high > 0.0)
+        else {
+            return self;
+        };
+        let (from, to) = (self.unit.show(low), self.unit.show(high));
+        Self {
+            value: None,
+            interval: None,
+            interval_method: None,
+            covariances: Vec::new(),
+            set: Some(ValueSet::Bracket { low: None, high: Some(high) }),
+            verdict: Verdict::Bounded,
+            reason: Some(format!(
+                "its 95% interval, {from} to {to}, holds zero: it is at most {to}; smaller sizes or more rounds would \
+                 tell it from nothing"
+            )),
+            ..self
         }
     }
 

@@ -48,3 +48,8 @@ pub const ISSUE_LATENCY: &str = "issue_latency";
 /// Name of the threads that fill the whole device, threads: multiprocessors times [`FILL_THREADS`], which is what a
 /// launch sweep identifies.
 pub const DEVICE_FILL_THREADS: &str = "device_fill_threads";
+
+/// Whether a constant of that name is published as it comes out, below zero too. All others are positive quantities.
+pub fn may_be_negative(name: &str) -> bool {
+    name == ISSUE_LATENCY
+}

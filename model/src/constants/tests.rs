@@ -3,6 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fit::ConstantInterval;
+use crate::fit::estimated::ValueSet;
 use crate::held_out::{Errors, Predicted};
 use crate::id::DeviceId;
 use crate::testing::{Random, RowSpec};
@@ -65,6 +66,31 @@ fn a_run_gives_every_constant_with_its_provenance() {
     let latency = body.constant(STREAM_LATENCY, &condition).unwrap();
     assert!((latency.value.unwrap() / 60e-6 - 1.0).abs() < 0.05, "{latency:?}");
     assert_eq!(latency.interval_method, Some(ConstantInterval::StudentTDevices));
+}
+
+#[test]
+fn a_positive_constant_that_rows_do_not_tell_from_zero_is_bounded_and_has_no_value() {
+    let mut bounded = [0, 0];
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        // A latency of 2 µs under 10 µs of noise, over one device's rounds: its estimate comes out on either side of zero.
+        let row = |elements: u64| {
+            let ns = 2_000.0 + crate::testing::bytes_moved("triad", elements) as f64 / 4.4e12 * 1e9;
+            let rounds: Vec<f64> = (0..5).map(|_| ns + 10_000.0 * random.normal()).collect();
+            RowSpec::new("triad", elements, &rounds).row()
+        };
+        let body = only_document(&[1 << 26, 1 << 27, 1 << 28].map(row)).body;
+        for constant in &body.constants {
+            let interval = constant.interval.filter(|_| !may_be_negative(&constant.name));
+            assert!(interval.is_none_or(|interval| interval.low > 0.0), "{constant:?}");
+        }
+        let latency = body.constants.iter().find(|constant| constant.name == STREAM_LATENCY).unwrap();
+        let Some(ValueSet::Bracket { low: None, high: Some(high) }) = latency.set else { continue };
+        assert_eq!((latency.verdict, latency.value, latency.interval_method), (Verdict::Bounded, None, None));
+        assert!(high > 0.0 && latency.reason.as_ref().unwrap().contains("holds zero: it is at most"), "{latency:?}");
+        bounded[usize::from(high > 2e-6)] += 1;
+    }
+    assert!(bounded[1] > 30 && bounded[0] <= 2, "upper ends above and below the truth: {bounded:?}");
 }
 
 #[test]
