@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use fleetcal_coordinator::rows::{read_part, read_paths, write_part};
@@ -53,11 +54,15 @@ fn rows() -> Vec<Row> {
 #[test]
 fn any_bytes_as_points_give_finite_numbers_or_a_reason() {
     let mut numbers = Numbers(0);
+    let mut answered: BTreeMap<&str, usize> = fuzz::FITS.map(|fit| (fit, 0)).into();
     for _ in 0..6_000 {
         let length = numbers.below(256);
         let bytes: Vec<u8> = (0..length).map(|_| numbers.next().to_le_bytes()[0]).collect();
-        fuzz::points(&bytes);
+        fuzz::points(&bytes).into_iter().for_each(|fit| *answered.entry(fit).or_default() += 1);
     }
+    assert_eq!(answered.len(), fuzz::FITS.len(), "a fit is told by another name: {answered:?}");
+    let few: Vec<_> = answered.iter().filter(|(_, inputs)| **inputs < 20).collect();
+    assert!(few.is_empty(), "hardly an input gets an answer from {few:?}, of {answered:?}");
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Real rows of three H200 (`tests/fixtures/h200-probe`), and rows whose truth is known.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 use super::*;
 use crate::constants::*;
@@ -200,19 +204,17 @@ fn reads_back(body: &Body) -> bool {
 }
 
 #[cfg(feature = "serde")]
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-    #[test]
-    fn whatever_rows_say_the_body_has_no_nan_and_no_order(
-        seed in any::<u64>(),
-        spoiled in prop::collection::vec((0_usize..400, prop::sample::select(vec![
-            0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300, 1.0, 1e9,
-        ])), 0..60),
-        dropped in prop::collection::vec(0_usize..400, 0..300),
-        robust in any::<bool>(),
-    ) {
+#[test]
+fn whatever_rows_say_the_body_has_no_nan_and_no_order() {
+    let times_ns = prop::sample::select(vec![0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300, 1.0, 1e9]);
+    let spoiled = prop::collection::vec((0_usize..400, times_ns), 0..60);
+    let dropped = prop::collection::vec(0_usize..400, 0..300);
+    let sound = probe_rows(&["a", "b"]);
+    let measured = RefCell::new(BTreeMap::<String, u32>::new());
+    let inputs = (any::<u64>(), spoiled, dropped, any::<bool>());
+    let result = TestRunner::new(ProptestConfig::with_cases(24)).run(&inputs, |(seed, spoiled, dropped, robust)| {
         let mode = if robust { Mode::Robust } else { Mode::Seed };
-        let mut rows = probe_rows(&["a", "b"]);
+        let mut rows = sound.clone();
         rows.retain(|row| !matches!(row.work.sweep, Sweep::Stream | Sweep::Reduce));
         for (index, ns) in spoiled {
             let index = index % rows.len();
@@ -227,7 +229,28 @@ proptest! {
         }
         let expected = body(&rows, mode);
         prop_assert!(reads_back(&expected), "a number is none: {:?}", expected.constants);
+        for constant in expected.constants.iter().filter(|constant| constant.verdict == Verdict::Measured) {
+            *measured.borrow_mut().entry(constant.name.clone()).or_default() += 1;
+        }
         Random::new(seed).shuffle(&mut rows);
         prop_assert_eq!(body(&rows, mode), expected);
+        Ok(())
+    });
+    result.unwrap_or_else(|failure| panic!("{failure}"));
+    let measured = measured.into_inner();
+    for name in [
+        CACHE_CAPACITY,
+        CACHE_BANDWIDTH,
+        LAST_LEVEL_CACHE_CAPACITY,
+        LAST_LEVEL_CACHE_BANDWIDTH,
+        ISSUE_RATE,
+        ISSUE_LATENCY,
+        FULL_ISSUE_RATE,
+        FILL_THREADS,
+        DEVICE_FILL_THREADS,
+        PEAK_FLOPS,
+        LAUNCH_LATENCY,
+    ] {
+        assert!(measured.get(name).is_some_and(|times| *times > 0), "no input gave {name} a value: {measured:?}");
     }
 }
