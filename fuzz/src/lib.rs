@@ -167,7 +167,7 @@ fn sound(answer: &impl Debug) {
 
 /// Wild points, of which hardly any lie on a line, and noisy ones of a line with a few wild ones among them.
 fn lines(source: &mut Source<'_>) -> Answered {
-    let is_wild = source.byte() % 2 == 0;
+    let is_wild = source.byte().is_multiple_of(2);
     let given = source.all(|from| match from.byte() {
         odd if is_wild || odd < 8 => (from.seconds(), from.seconds()),
         noise => {
@@ -219,11 +219,11 @@ fn issue_rates(source: &mut Source<'_>) -> Answered {
 
 /// A sweep of launches: wild ones, and ones that follow the form but for their times, or no candidate would ever fit.
 fn fills(source: &mut Source<'_>) -> Answered {
-    let is_wild = source.byte() % 2 == 0;
+    let is_wild = source.byte().is_multiple_of(2);
     let multiprocessors = if is_wild { source.count() } else { 1 + u64::from(source.byte()) };
     let truth = FillModel { multiprocessors, fill_threads: 32 * (1 + u64::from(source.byte() % 32)) };
     let given = source.all(|from| {
-        let (is_wide, blocks) = (from.byte() % 2 == 0, 1 << (from.byte() % 12));
+        let (is_wide, blocks) = (from.byte().is_multiple_of(2), 1 << (from.byte() % 12));
         let orderly = vec![LaunchContext { blocks, threads: if is_wide { 256 } else { 64 }, operations: 1 << 31 }];
         let contexts = if is_wild { from.contexts() } else { orderly };
         let seconds = match from.byte() {

@@ -24,6 +24,11 @@ const Y: (f64, f64) = (-4.6, -1.9);
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (path, picture) = arguments.next().zip(arguments.next()).ok_or("usage: picture PROBE.csv PICTURE.svg")?;
+    Ok(std::fs::write(picture, drawn(&std::fs::read_to_string(path)?)?)?)
+}
+
+/// The picture of a probe's samples.
+fn drawn(probe: &str) -> Result<String, Box<dyn Error>> {
     let source = Source {
         device: h200_facts("GPU-a"),
         host: "host-a".to_owned(),
@@ -31,12 +36,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         clock: "cuda_event".to_owned(),
         data_pattern: "uniform".to_owned(),
     };
-    let rows = probe::rows(&std::fs::read_to_string(path)?, &source)?;
+    let rows = probe::rows(probe, &source)?;
     let wanted = |row: &&Row| row.work.sweep == Sweep::Issue && row.work.solution.starts_with("t32");
     let rows = rows.iter().filter(wanted).filter(|row| (row.work.m, row.work.n) == (Some(512), Some(512)));
     let points: Vec<(f64, f64)> =
         rows.filter_map(|row| Some((row.counts.scalar_ops as f64, row.timing.estimate_ns? * 1e-9))).collect();
-    Ok(std::fs::write(picture, svg(&points)?)?)
+    svg(&points)
 }
 
 fn svg(points: &[(f64, f64)]) -> Result<String, Box<dyn Error>> {
@@ -120,4 +125,20 @@ fn path(intercept: f64, slope: f64) -> String {
 
 fn power_of_ten(power: f64) -> f64 {
     libm::pow(10.0, power)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_in_the_documentation_is_the_one_that_these_fits_draw() {
+        let read = |path: &str| {
+            let path = format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        let now = drawn(&read("tests/fixtures/h200-probe/a.csv")).expect("the probe has an issue sweep");
+        let said = "docs/issue-fit.svg is another picture: draw it anew by the command at the top of this file";
+        assert_eq!(now, read("docs/issue-fit.svg"), "{said}");
+    }
 }
