@@ -3,12 +3,14 @@
 //! A document is a **body**, which the same rows and options give byte for byte on any machine, and an **envelope**,
 //! which says when and by whom it was made. The digest of the body is what a signature signs and what a consumer pins.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::device::ClassKey;
-use crate::estimate::rows_digest;
+use crate::digest::SetDigest;
 use crate::fit::bandwidth::{self, BandwidthFit, Floor};
 use crate::fit::pool::{Pool, RejectReason, Rejected};
+use crate::fit::record::{Context, Record};
 use crate::fit::{MODEL_VERSION, Mode, Options, sweeps};
 use crate::id::{ClassId, RowId, RunId};
 use crate::point::Sweep;
@@ -133,7 +135,16 @@ pub struct RejectedRow {
 impl Document {
     /// Fits every class and origin among `rows`, in that order; one document for each, none for no rows.
     pub fn fit<'a>(rows: impl IntoIterator<Item = &'a Row>, options: &Options, envelope: &Envelope) -> Vec<Self> {
-        let pools = Pool::split(rows);
+        Self::of_pools(&Pool::split(rows), options, envelope)
+    }
+
+    /// The same from records of rows: so many rows can be fitted that they do not fit into memory.
+    pub fn fit_records(records: Vec<Record>, options: &Options, envelope: &Envelope) -> Vec<Self> {
+        Self::of_pools(&Pool::split_records(records), options, envelope)
+    }
+
+    /// Fits each pool.
+    pub fn of_pools(pools: &[Pool], options: &Options, envelope: &Envelope) -> Vec<Self> {
         let document = |pool| Some(Self { body: Body::fit(pool, options)?, envelope: envelope.clone() });
         pools.iter().filter_map(document).collect()
     }
@@ -141,11 +152,14 @@ impl Document {
 
 impl Body {
     /// Fits one pool; `None` for a pool of no rows, which cannot be made.
-    fn fit(pool: &Pool<'_>, options: &Options) -> Option<Self> {
+    fn fit(pool: &Pool, options: &Options) -> Option<Self> {
         let rows = pool.rows();
-        let device = &rows.first()?.device;
+        let device = rows.iter().min_by(|left, right| left.key().cmp(right.key()))?.device();
         let (constants, rejected) = fits(pool, options);
         let (class_study, rejected_devices) = study::of(pool);
+        let contexts = contexts(rows);
+        let mut digest = SetDigest::default();
+        rows.iter().for_each(|row| digest.insert(row.digest()));
         let mut body = Self {
             schema_version: DOCUMENT_SCHEMA_VERSION,
             model_version: MODEL_VERSION,
@@ -161,11 +175,11 @@ impl Body {
             class_study,
             rejected_devices,
             rows_total: rows.len() as u64,
-            rows_cut_short: rows.iter().filter(|row| cut_short(row)).count() as u64,
-            rows_digest: rows_digest(rows.iter().copied()).to_string(),
-            plan_digests: rows.iter().map(|row| row.identity.plan_digest.clone()).collect(),
-            run_ids: rows.iter().map(|row| row.identity.run_id.clone()).collect(),
-            agent_versions: rows.iter().map(|row| row.identity.agent_version.clone()).collect(),
+            rows_cut_short: rows.iter().filter(|row| row.is_cut_short()).count() as u64,
+            rows_digest: digest.to_string(),
+            plan_digests: contexts.iter().map(|context| context.plan_digest.clone()).collect(),
+            run_ids: contexts.iter().map(|context| context.run_id.clone()).collect(),
+            agent_versions: contexts.iter().map(|context| context.agent_version.clone()).collect(),
         };
         body.held_out = HeldOut::of(pool, &body);
         Some(body)
@@ -183,7 +197,7 @@ impl Body {
 }
 
 /// Every constant of a pool, and the rows that were measured for them and feed none, by identity.
-fn fits(pool: &Pool<'_>, options: &Options) -> (Vec<Constant>, Vec<RejectedRow>) {
+fn fits(pool: &Pool, options: &Options) -> (Vec<Constant>, Vec<RejectedRow>) {
     let BandwidthFit { floors, asymptotes, mut rejected } = bandwidth::fit(pool, options);
     let of_memory = |floor: &bandwidth::Fitted<'_, Floor>| Some(floor.outcome.as_ref().ok()?.bandwidth.0);
     let over_kernels = floors.iter().filter(|floor| floor.condition.kernel.is_none());
@@ -194,22 +208,27 @@ fn fits(pool: &Pool<'_>, options: &Options) -> (Vec<Constant>, Vec<RejectedRow>)
     let floors = floors.iter().filter(|_| robust).map(Constant::of_floor);
     let constants = floors.chain(asymptotes.iter().filter(|_| robust).flat_map(Constant::of_asymptote));
     let constants = constants.chain(others.estimated.into_iter().map(Constant::of_estimated)).collect();
-    rejected.extend(others.rejected.into_iter().filter(|other| robust || other.row.work.sweep != Sweep::Stream));
+    rejected.extend(others.rejected.into_iter().filter(|other| robust || other.row.work().sweep != Sweep::Stream));
     rejected.sort_by(|left, right| {
-        let by_row = left.row.identity.row_id.cmp(&right.row.identity.row_id);
+        let by_row = left.row.key().cmp(right.row.key());
         by_row.then(left.reason.cmp(&right.reason)).then_with(|| left.detail.cmp(&right.detail))
     });
     (constants, rejected.into_iter().map(RejectedRow::from).collect())
 }
 
-/// Whether a row that feeds fits ended before its rounds did. One that was given up for its result feeds none.
-fn cut_short(row: &Row) -> bool {
-    row.feeds_fits() && row.timing.rounds_done < row.timing.rounds_planned
+/// What rows share of what they were measured for, each once.
+fn contexts(rows: &[Record]) -> Vec<&Context> {
+    let shared = rows.iter().map(|row| (Arc::as_ptr(row.shared_context()).addr(), row.context()));
+    let mut contexts = BTreeMap::new();
+    for (address, context) in shared {
+        contexts.entry(address).or_insert(context);
+    }
+    contexts.into_values().collect()
 }
 
 impl From<Rejected<'_>> for RejectedRow {
     fn from(rejected: Rejected<'_>) -> Self {
         let Rejected { row, reason, detail, residual } = rejected;
-        Self { row_id: row.identity.row_id.clone(), reason, detail, residual }
+        Self { row_id: row.row_id(), reason, detail, residual }
     }
 }

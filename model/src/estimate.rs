@@ -152,14 +152,16 @@ pub fn row_id(task: &TaskId, attempt: u64, device: &DeviceId, point: &Point, sol
 /// mistaken for a sealed one.
 pub fn rows_digest<'a>(rows: impl IntoIterator<Item = &'a Row>) -> SetDigest {
     let mut set = SetDigest::default();
-    for row in rows {
-        let identity = &row.identity;
-        let sealed = Sha256Digest::from_hex(&identity.content_hash);
-        let unsealed =
-            || Sha256Digest::of(format!("unsealed\u{1f}{}\u{1f}{}", identity.row_id, identity.content_hash).as_bytes());
-        set.insert(sealed.unwrap_or_else(unsealed));
+    for Row { identity, .. } in rows {
+        set.insert(set_member(identity.row_id.as_str(), &identity.content_hash));
     }
     set
+}
+
+/// What a row of that identity and content hash adds to the digest of a set.
+pub(crate) fn set_member(row_id: &str, content_hash: &str) -> Sha256Digest {
+    let unsealed = || Sha256Digest::of(format!("unsealed\u{1f}{row_id}\u{1f}{content_hash}").as_bytes());
+    Sha256Digest::from_hex(content_hash).unwrap_or_else(unsealed)
 }
 
 #[cfg(feature = "serde")]

@@ -22,6 +22,7 @@ pub mod intake;
 pub mod interval;
 pub mod line;
 pub mod pool;
+pub mod record;
 pub mod regime;
 pub mod residual;
 pub mod sweeps;

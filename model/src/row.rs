@@ -107,6 +107,13 @@ pub struct DeviceColumns {
 }
 
 impl DeviceColumns {
+    /// Distinct bytes from which a row of the device speaks for main memory, if that takes `footprint_factor` last-level
+    /// caches.
+    pub fn dram_footprint_bytes(&self, footprint_factor: u64) -> u64 {
+        let cache_bytes = self.last_level_cache_bytes.unwrap_or(crate::device::UNKNOWN_LAST_LEVEL_CACHE_BYTES);
+        cache_bytes.saturating_mul(footprint_factor)
+    }
+
     /// The key of the device's class, rebuilt from the columns it was made of.
     pub fn class_key(&self) -> ClassKey {
         ClassKey {
@@ -277,8 +284,7 @@ impl Row {
     /// Distinct bytes from which a row of this row's device speaks for main memory, if that takes `footprint_factor`
     /// last-level caches.
     pub fn dram_footprint_bytes(&self, footprint_factor: u64) -> u64 {
-        let cache_bytes = self.device.last_level_cache_bytes.unwrap_or(crate::device::UNKNOWN_LAST_LEVEL_CACHE_BYTES);
-        cache_bytes.saturating_mul(footprint_factor)
+        self.device.dram_footprint_bytes(footprint_factor)
     }
 
     /// Whether the row's bytes are exact and its footprint speaks for main memory: `footprint_factor` last-level caches.

@@ -48,12 +48,25 @@ impl Interval {
 
 /// The median; for an even count the mean of the middle two. `None` for no values, or where one is not finite.
 pub fn median(values: &[f64]) -> Option<f64> {
-    if values.iter().any(|value| !value.is_finite()) {
+    match values {
+        [only] => Some(*only).filter(|value| value.is_finite()),
+        _ => median_in_place(&mut values.to_vec()),
+    }
+}
+
+/// The same of values whose order may be lost.
+pub(crate) fn median_in_place(values: &mut [f64]) -> Option<f64> {
+    if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
         return None;
     }
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    median_of_sorted(&sorted)
+    let is_odd = values.len() % 2 == 1;
+    let (below, upper, _) = values.select_nth_unstable_by(values.len() / 2, f64::total_cmp);
+    if is_odd {
+        return Some(*upper);
+    }
+    let lower = below.iter().copied().max_by(f64::total_cmp)?;
+    // Halved before they are added: the sum of two large values would overflow.
+    Some(lower / 2.0 + *upper / 2.0)
 }
 
 /// Median absolute deviation from the median, not scaled: times [`MAD_TO_SIGMA`] it estimates a standard deviation.

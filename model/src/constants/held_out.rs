@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{Body, Wanted};
 use crate::fit::pool::{Condition, Pool};
+use crate::fit::record::Record;
 use crate::held_out::{Evaluation, HeldOutRows, Predicted, fitted_shapes};
 use crate::id::RowId;
 use crate::machine::{Machine, Request};
-use crate::row::{Role, Row};
+use crate::row::Role;
 
 /// How well a document's constants predict the held-out points of one condition.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,9 +36,9 @@ pub struct ExcludedRow {
 
 impl HeldOut {
     /// One for each condition that held-out rows of the pool were measured under, in the order of their texts.
-    pub(super) fn of(pool: &Pool<'_>, body: &Body) -> Vec<Self> {
-        let mut by_condition: BTreeMap<Wanted, Vec<&Row>> = BTreeMap::new();
-        for row in pool.rows().iter().copied().filter(|row| row.identity.role == Role::HeldOut) {
+    pub(super) fn of(pool: &Pool, body: &Body) -> Vec<Self> {
+        let mut by_condition: BTreeMap<Wanted, Vec<&Record>> = BTreeMap::new();
+        for row in pool.rows().iter().filter(|row| row.context().role == Role::HeldOut) {
             by_condition.entry(Condition::of(row).to_map()).or_default().push(row);
         }
         if by_condition.is_empty() {
@@ -45,7 +46,7 @@ impl HeldOut {
         }
         let fitted = fitted_shapes(pool);
         let (class_id, origin) = (pool.class_id(), pool.origin());
-        let of_condition = |(condition, rows): (Wanted, Vec<&Row>)| {
+        let of_condition = |(condition, rows): (Wanted, Vec<&Record>)| {
             let request = Request { class_id: class_id.clone(), origin, condition };
             let machine = Machine::of(body, &request);
             let HeldOutRows { predicted, points, excluded } = HeldOutRows::predict(rows, &fitted, &machine);

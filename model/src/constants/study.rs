@@ -193,10 +193,8 @@ pub struct SpreadSource {
 }
 
 /// The studies of a pool and its devices that stand apart; none for a single device, which has nobody to differ from.
-pub(super) fn of(pool: &Pool<'_>) -> (Vec<FamilyStudy>, Vec<RejectedDevice>) {
-    let rows = pool.rows();
-    let first = rows.first().map(|row| &row.device.device_uuid);
-    if rows.iter().all(|row| Some(&row.device.device_uuid) == first) {
+pub(super) fn of(pool: &Pool) -> (Vec<FamilyStudy>, Vec<RejectedDevice>) {
+    if pool.devices().len() <= 1 {
         return (Vec::new(), Vec::new());
     }
     let rule = ClassRule::default();

@@ -1,3 +1,4 @@
+use crate::estimate::rows_digest;
 use crate::row::Role;
 use proptest::prelude::*;
 

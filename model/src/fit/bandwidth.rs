@@ -14,11 +14,11 @@ use super::class::{Apart, ClassRule};
 use super::interval::{self, Domain, Replicate, Spread};
 use super::line::{Line, fit_line};
 use super::pool::{Condition, Group, Observation, Pool, RejectReason, Rejected};
+use super::record::Record;
 use super::sweeps::curve;
 use super::{ConstantInterval, Coverage, NotIdentified, Options, Witness};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
-use crate::row::Row;
 use crate::statistics::{Interval, median};
 use crate::units::{Bytes, BytesPerSecond, Seconds};
 
@@ -73,22 +73,22 @@ pub struct BandwidthFit<'a> {
 }
 
 /// Observations that belong together, and the rows beside them that feed nothing.
-type Part<'a> = (Vec<Observation<'a>>, Vec<&'a Row>);
+type Part<'a> = (Vec<Observation<'a>>, Vec<&'a Record>);
 
 /// Fits the bandwidth of main memory.
-pub fn fit<'a>(pool: &Pool<'a>, options: &Options) -> BandwidthFit<'a> {
+pub fn fit<'a>(pool: &'a Pool, options: &Options) -> BandwidthFit<'a> {
     let sifted = pool.sift(Sweep::Stream);
     let mut rejected = sifted.rejected;
-    let (observations, of_outliers) = without_outliers(&sifted.observations, options);
+    let (observations, of_outliers) = without_outliers(sifted.observations, options);
     rejected.extend(of_outliers);
-    let unfit: Vec<&'a Row> = rejected.iter().map(|rejected| rejected.row).collect();
+    let unfit: Vec<&'a Record> = rejected.iter().map(|rejected| rejected.row).collect();
     rejected.extend(observations.iter().filter_map(|observation| ruled_out(observation, options)));
-    rejected.sort_by(|a, b| a.row.identity.row_id.cmp(&b.row.identity.row_id));
+    rejected.sort_by(|left, right| left.row.key().cmp(right.row.key()));
 
     // Rows that feed nothing have a place too: what was measured for and not identified must be said.
     let mut conditions: BTreeMap<Condition<'a>, Part<'a>> = BTreeMap::new();
-    for observation in &observations {
-        conditions.entry(observation.condition()).or_default().0.push(*observation);
+    for observation in observations {
+        conditions.entry(observation.condition()).or_default().0.push(observation);
     }
     for row in unfit {
         conditions.entry(Condition::of(row)).or_default().1.push(row);
@@ -98,7 +98,7 @@ pub fn fit<'a>(pool: &Pool<'a>, options: &Options) -> BandwidthFit<'a> {
     }
 
     let mut result = BandwidthFit { floors: Vec::new(), asymptotes: Vec::new(), rejected };
-    let devices_total = sifted.devices.len();
+    let devices_total = sifted.devices_total;
     for (condition, (observations, unfit)) in conditions {
         let study = Study { options, condition, observations, devices_total, unfit };
         result.floors.push(study.floor());
@@ -113,17 +113,17 @@ pub fn fit<'a>(pool: &Pool<'a>, options: &Options) -> BandwidthFit<'a> {
 /// Parts observations from those of devices and hours that stand apart in the same kernel, as its rows that speak for
 /// main memory show. With few devices none is known to.
 fn without_outliers<'a>(
-    observations: &[Observation<'a>],
+    observations: Vec<Observation<'a>>,
     options: &Options,
 ) -> (Vec<Observation<'a>>, Vec<Rejected<'a>>) {
     let rows = observations.iter().map(|observation| observation.row);
-    let memory: Vec<&'a Row> = rows.filter(|row| row.speaks_for_dram(options.footprint_factor)).collect();
+    let memory: Vec<&'a Record> = rows.filter(|row| row.speaks_for_dram(options.footprint_factor)).collect();
     let apart = Apart::of(&memory, ClassRule::default());
     let (mut kept, mut rejected) = (Vec::new(), Vec::new());
     for observation in observations {
         match curve::apart(&apart, observation.row) {
             Some(row) => rejected.push(row),
-            None => kept.push(*observation),
+            None => kept.push(observation),
         }
     }
     (kept, rejected)
@@ -132,11 +132,11 @@ fn without_outliers<'a>(
 /// The rule that keeps a row from speaking for main memory, if one does.
 fn ruled_out<'a>(observation: &Observation<'a>, options: &Options) -> Option<Rejected<'a>> {
     let row = observation.row;
-    let (reason, detail) = if !row.counts.bytes_exact {
+    let (reason, detail) = if !row.counts().bytes_exact {
         (RejectReason::BytesNotExact, "its byte counts are not exact".to_owned())
     } else if !row.speaks_for_dram(options.footprint_factor) {
         let (found, needed) =
-            (Bytes(row.counts.bytes_distinct), Bytes(row.dram_footprint_bytes(options.footprint_factor)));
+            (Bytes(row.counts().bytes_distinct), Bytes(row.dram_footprint_bytes(options.footprint_factor)));
         (RejectReason::SmallFootprint, format!("it touches {found}, and {needed} are needed"))
     } else {
         return None;
@@ -151,13 +151,13 @@ struct Study<'a, 'o> {
     observations: Vec<Observation<'a>>,
     devices_total: usize,
     /// Rows measured for this that feed nothing.
-    unfit: Vec<&'a Row>,
+    unfit: Vec<&'a Record>,
 }
 
 impl<'a> Study<'a, '_> {
     /// One study for each kernel and number format.
     fn by_kernel(&self) -> Vec<Self> {
-        let kernel_of = |row: &'a Row| (row.work.kernel.as_str(), row.work.dtype);
+        let kernel_of = |row: &'a Record| (row.work().kernel.as_str(), row.work().dtype);
         let mut kernels: BTreeMap<(&'a str, Dtype), Part<'a>> = BTreeMap::new();
         for observation in &self.observations {
             kernels.entry(kernel_of(observation.row)).or_default().0.push(*observation);
@@ -181,9 +181,10 @@ impl<'a> Study<'a, '_> {
         if self.observations.is_empty() {
             return Err(NotIdentified::NoRows { rejected: self.unfit.len() });
         }
-        let exact = self.observations.iter().copied().filter(|observation| observation.row.counts.bytes_exact);
+        let exact = self.observations.iter().copied().filter(|observation| observation.row.counts().bytes_exact);
         let exact: Vec<Observation<'a>> = exact.collect();
-        let Some(largest) = exact.iter().max_by_key(|observation| observation.row.counts.bytes_distinct) else {
+        let size = |observation: &&Observation<'a>| (observation.row.counts().bytes_distinct, observation.row.key());
+        let Some(largest) = exact.iter().max_by(|left, right| size(left).cmp(&size(right))) else {
             return Err(NotIdentified::NoExactRows { rows: self.observations.len() });
         };
         let factor = self.options.footprint_factor;
@@ -192,7 +193,7 @@ impl<'a> Study<'a, '_> {
         if memory.is_empty() {
             let needed = Bytes(largest.row.dram_footprint_bytes(factor));
             return Err(NotIdentified::SmallFootprint {
-                largest: Bytes(largest.row.counts.bytes_distinct),
+                largest: Bytes(largest.row.counts().bytes_distinct),
                 needed,
                 factor,
             });
@@ -210,7 +211,7 @@ impl<'a> Study<'a, '_> {
             groups.into_iter().reduce(|best, next| if next.class_rate > best.class_rate { next } else { best })
         });
         let best = best.and_then(|best| best.ok_or(NotIdentified::NoRows { rejected: self.unfit.len() }));
-        let devices: BTreeSet<&DeviceId> = best.iter().flat_map(|group| group.devices.keys().copied()).collect();
+        let devices = Group::devices_of(&best);
         let outcome = best.and_then(|group| {
             let witness = witness(&group).ok_or(NotIdentified::NoRows { rejected: self.unfit.len() })?;
             Ok(Floor { bandwidth: BytesPerSecond(group.class_rate), witness })
@@ -224,8 +225,7 @@ impl<'a> Study<'a, '_> {
         let groups = self.memory_groups().map(Group::with_quorum_by_size).map(Group::leveled);
         let curve = groups.as_ref().map(|groups| best_by_size(groups, |group| Some(group.class_rate)));
         let curve = curve.map_err(|reason| *reason);
-        let devices: BTreeSet<&DeviceId> =
-            curve.iter().flatten().flat_map(|(group, _)| group.devices.keys().copied()).collect();
+        let devices = Group::devices_of(curve.iter().flatten().map(|(group, _)| *group));
         let points_used = curve.as_ref().map_or(0, Vec::len);
         let outcome = curve.and_then(|curve| {
             let groups = groups.as_deref().unwrap_or_default();
@@ -236,14 +236,14 @@ impl<'a> Study<'a, '_> {
 
     fn fitted<T>(
         &self,
-        devices: &BTreeSet<&'a DeviceId>,
+        devices: &BTreeMap<u32, &'a DeviceId>,
         points_used: usize,
         points_total: usize,
         outcome: Result<T, NotIdentified>,
     ) -> Fitted<'a, T> {
         let (devices_used, devices_total) = (devices.len(), self.devices_total);
         let coverage = Coverage { devices_used, devices_total, points_used, points_total };
-        let only_device = devices.first().copied().filter(|_| devices_used == 1);
+        let only_device = devices.first_key_value().map(|(_, device)| *device).filter(|_| devices_used == 1);
         Fitted { condition: self.condition, coverage, only_device, outcome }
     }
 }
@@ -251,19 +251,17 @@ impl<'a> Study<'a, '_> {
 /// The row nearest to the class median of a group; ties go to the smaller row identity.
 fn witness(group: &Group<'_>) -> Option<Witness> {
     let distance = |observation: &Observation<'_>| (observation.rate - group.class_rate).abs();
-    let nearest = group.devices.values().flatten().min_by(|a, b| {
-        let identity = |observation: &Observation<'_>| observation.row.identity.row_id.clone();
-        distance(a).total_cmp(&distance(b)).then_with(|| identity(a).cmp(&identity(b)))
+    let nearest = group.observations.iter().min_by(|left, right| {
+        distance(left).total_cmp(&distance(right)).then_with(|| left.row.key().cmp(right.row.key()))
     })?;
     let row = nearest.row;
     let rate_at = |ns: f64| (nearest.bytes / Seconds::from_ns(ns)).0;
-    let interval = row.timing.interval_low_ns.zip(row.timing.interval_high_ns);
-    let interval = interval.map(|(low_ns, high_ns)| Interval { low: rate_at(high_ns), high: rate_at(low_ns) });
+    let interval = row.interval_ns().map(|ns| Interval { low: rate_at(ns.high), high: rate_at(ns.low) });
     Some(Witness {
-        row_id: row.identity.row_id.clone(),
-        device_uuid: row.device.device_uuid.clone(),
-        point: row.work.point.clone(),
-        solution: row.work.solution.clone(),
+        row_id: row.row_id(),
+        device_uuid: row.device().device_uuid.clone(),
+        point: row.work().point.clone(),
+        solution: row.work().solution.clone(),
         value: nearest.rate,
         interval: interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite()),
     })
@@ -306,7 +304,7 @@ fn growing_line(times: &[(Bytes, f64)], sizes_min: u64) -> Result<Line, NotIdent
 fn asymptote(
     groups: &[Group<'_>],
     curve: &[(&Group<'_>, f64)],
-    devices: &BTreeSet<&DeviceId>,
+    devices: &BTreeMap<u32, &DeviceId>,
     sizes_min: u64,
 ) -> Result<Asymptote, NotIdentified> {
     let line = line_of(curve, sizes_min)?;
@@ -357,10 +355,10 @@ fn refits_of_rounds(curve: &[(&Group<'_>, f64)], sizes_min: u64) -> Result<Vec<L
 /// Seconds a launch by round, the screening round left out; several rows' rounds of one number by their median.
 fn seconds_by_round(group: &Group<'_>) -> BTreeMap<u64, f64> {
     let mut rounds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for observation in group.devices.values().flatten() {
-        let measured = observation.row.timing.rounds.iter().filter(|round| round.round >= 1);
-        for round in measured.filter(|round| round.median_ns.is_finite() && round.median_ns > 0.0) {
-            rounds.entry(round.round).or_default().push(Seconds::from_ns(round.median_ns).0);
+    for observation in &group.observations {
+        let measured = observation.row.rounds().filter(|(round, _)| *round >= 1);
+        for (round, median_ns) in measured.filter(|(_, ns)| ns.is_finite() && *ns > 0.0) {
+            rounds.entry(round).or_default().push(Seconds::from_ns(median_ns).0);
         }
     }
     rounds.into_iter().filter_map(|(round, seconds)| Some((round, median(&seconds)?))).collect()
@@ -369,12 +367,12 @@ fn seconds_by_round(group: &Group<'_>) -> BTreeMap<u64, f64> {
 /// Each device's own line, over its own best solution of each size. A device with too few sizes is no replicate.
 fn refits_of_devices(
     groups: &[Group<'_>],
-    devices: &BTreeSet<&DeviceId>,
+    devices: &BTreeMap<u32, &DeviceId>,
     sizes_min: u64,
 ) -> Result<Vec<Line>, ConstantInterval> {
     let mut lines = Vec::new();
-    for device in devices {
-        let curve = best_by_size(groups, |group| group.rate_of(device));
+    for device in devices.keys() {
+        let curve = best_by_size(groups, |group| group.rate_of(*device));
         if (curve.len() as u64) < sizes_min {
             continue;
         }

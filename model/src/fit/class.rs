@@ -7,24 +7,26 @@
 
 use std::collections::BTreeMap;
 
-use super::attribute::{Attribute, AttributeRule, Explained, bands, explain};
+use super::attribute::{AttributeRule, Explained, explain};
 use super::devices::{Cell, Effects, NoEffects, Outlier, OutlierRule, Outliers};
 use super::humps::{HumpRule, Humps};
 use super::pool::{Condition, Pool};
-use groups::is_outlier;
-
-use super::variance::{NoSplit, Reading, Split, split};
+use super::record::{Reading, Record};
+use super::variance::{NoSplit, Split};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
-use crate::row::Row;
+use crate::statistics::median;
+use groups::is_outlier;
 
+mod attributes;
 mod evidence;
 mod groups;
 mod hours;
+mod readings;
 #[cfg(test)]
 mod tests;
 
-pub use evidence::{Cause, Clock, Compared, Evidence, FamilyEvidence, PointEvidence, evidence};
+pub use evidence::{Cause, Clock, Compared, Evidence, FamilyEvidence, PointEvidence};
 pub use hours::HourEffect;
 
 /// How devices are judged.
@@ -53,8 +55,8 @@ pub struct FamilyKey<'a> {
 
 impl<'a> FamilyKey<'a> {
     /// The family that a row belongs to.
-    pub fn of(row: &'a Row) -> Self {
-        let work = &row.work;
+    pub fn of(row: &'a Record) -> Self {
+        let work = row.work();
         Self { sweep: work.sweep, kernel: &work.kernel, dtype: work.dtype, condition: Condition::of(row) }
     }
 }
@@ -64,8 +66,8 @@ impl<'a> FamilyKey<'a> {
 pub struct Family<'a> {
     /// What is compared.
     pub key: FamilyKey<'a>,
-    /// Its rows that feed fits, by identity.
-    pub rows: Vec<&'a Row>,
+    /// Its rows that feed fits, in the order of their pool.
+    pub rows: Vec<&'a Record>,
     /// Its points, as (point, solution): indices are those of `effects`.
     pub points: Vec<(&'a str, &'a str)>,
     /// Effects of points and of devices, on logarithms of nanoseconds.
@@ -94,89 +96,89 @@ pub struct ClassStudy<'a> {
 impl<'a> ClassStudy<'a> {
     /// Devices that stand apart in any family, with the evidence, by identity.
     pub fn outliers(&self, rule: ClassRule) -> Vec<Evidence<'a>> {
-        (0..self.devices.len()).filter_map(|device| evidence(self, device, rule)).collect()
+        evidence::all(self, rule)
     }
 }
 
 /// Devices and hours that stand apart, by family.
 #[derive(Debug, Default)]
-pub(crate) struct Apart<'a> {
-    devices: BTreeMap<(FamilyKey<'a>, &'a DeviceId), Outlier>,
-    hours: BTreeMap<(FamilyKey<'a>, u64), HourEffect>,
+pub(crate) struct Apart<'a>(BTreeMap<FamilyKey<'a>, FamilyApart>);
+
+/// Devices that stand apart in one family, by number, and hours.
+#[derive(Debug, Default)]
+struct FamilyApart {
+    devices: BTreeMap<usize, Outlier>,
+    hours: BTreeMap<u64, HourEffect>,
 }
 
 impl<'a> Apart<'a> {
-    /// Finds them among rows of one class.
-    pub(crate) fn of(rows: &[&'a Row], rule: ClassRule) -> Self {
-        let numbers = index(rows.iter().map(|row| &row.device.device_uuid));
-        let devices: Vec<&'a DeviceId> = numbers.keys().copied().collect();
-        let mut apart = Self::default();
-        for (key, rows) in families(rows) {
-            let judged = judge(&rows, &numbers, rule);
-            apart.hours.extend(judged.hours.into_iter().map(|hour| ((key, hour.hour), hour)));
-            if let Outliers::Found(found) = judged.outliers {
-                apart.devices.extend(found.into_iter().map(|outlier| ((key, devices[outlier.device]), outlier)));
-            }
-        }
-        apart
+    /// Finds them among rows of one pool, which are in its order.
+    pub(crate) fn of(rows: &[&'a Record], rule: ClassRule) -> Self {
+        let of_family = |(key, rows): (FamilyKey<'a>, Vec<&'a Record>)| {
+            let judged = judge(&rows, rule);
+            let hours = judged.hours.into_iter().map(|hour| (hour.hour, hour)).collect();
+            let devices = match judged.outliers {
+                Outliers::Found(found) => found.into_iter().map(|outlier| (outlier.device, outlier)).collect(),
+                Outliers::TooFewDevices { .. } => BTreeMap::new(),
+            };
+            (key, FamilyApart { devices, hours })
+        };
+        let apart = families(rows.iter().copied()).into_iter().map(of_family);
+        // A family in which nothing stands apart need not be looked up for each row.
+        Self(apart.filter(|(_, apart)| !(apart.devices.is_empty() && apart.hours.is_empty())).collect())
     }
 
     /// The outlier that a row's device is in its family.
-    pub(crate) fn device(&self, row: &'a Row) -> Option<&Outlier> {
-        self.devices.get(&(FamilyKey::of(row), &row.device.device_uuid))
+    pub(crate) fn device(&self, row: &'a Record) -> Option<&Outlier> {
+        self.0.get(&FamilyKey::of(row))?.devices.get(&(row.device_number as usize))
     }
 
     /// The effect of a row's hour, if that stands apart.
-    pub(crate) fn hour(&self, row: &'a Row) -> Option<&HourEffect> {
-        self.hours.get(&(FamilyKey::of(row), hour_of(row)))
+    pub(crate) fn hour(&self, row: &'a Record) -> Option<&HourEffect> {
+        self.0.get(&FamilyKey::of(row))?.hours.get(&row.hour())
     }
 }
 
 /// Rows that feed fits, by family.
-fn families<'a>(rows: &[&'a Row]) -> BTreeMap<FamilyKey<'a>, Vec<&'a Row>> {
-    let mut families: BTreeMap<FamilyKey<'a>, Vec<&'a Row>> = BTreeMap::new();
-    for &row in rows.iter().filter(|row| row.feeds_fits()) {
+fn families<'a>(rows: impl IntoIterator<Item = &'a Record>) -> BTreeMap<FamilyKey<'a>, Vec<&'a Record>> {
+    let mut families: BTreeMap<FamilyKey<'a>, Vec<&'a Record>> = BTreeMap::new();
+    for row in rows.into_iter().filter(|row| row.feeds_fits()) {
         families.entry(FamilyKey::of(row)).or_default().push(row);
     }
     families
 }
 
 /// Effects of one family, who stands apart, and whether the rest are two groups.
-struct Judged<'a> {
-    points: BTreeMap<(&'a str, &'a str), usize>,
+struct Judged {
+    /// The place of each point among the family's, by its number in the pool.
+    points: BTreeMap<u32, usize>,
     effects: Result<Effects, NoEffects>,
     hours: Vec<HourEffect>,
     outliers: Outliers,
     humps: Humps,
 }
 
-fn judge<'a>(rows: &[&'a Row], numbers: &BTreeMap<&'a DeviceId, usize>, rule: ClassRule) -> Judged<'a> {
-    let points = index(rows.iter().map(|row| point_of(row)));
-    let cell = |row: &&'a Row| Cell {
-        device: numbers[&row.device.device_uuid],
-        point: points[&point_of(row)],
-        logarithm: libm::log(row.timing.estimate_ns.unwrap_or(f64::NAN)),
+fn judge(rows: &[&Record], rule: ClassRule) -> Judged {
+    let points =
+        index(rows.chunk_by(|left, right| left.point_number == right.point_number).map(|of| of[0].point_number));
+    let cell = |row: &&Record| Cell {
+        device: row.device_number as usize,
+        point: points[&row.point_number],
+        logarithm: libm::log(row.estimate_ns().unwrap_or(f64::NAN)),
     };
     let cells: Vec<Cell> = rows.iter().map(cell).collect();
-    let hours: Vec<u64> = rows.iter().map(|row| hour_of(row)).collect();
+    let hours: Vec<u64> = rows.iter().map(|row| row.hour()).collect();
     let (effects, hours) = hours::effects_without_hours(&cells, &hours);
     let (outliers, humps) = groups::judge(effects.as_ref().map_or(&[], |effects| &effects.devices), rule);
     Judged { points, effects, hours, outliers, humps }
 }
 
-/// Nanoseconds of an hour.
-const HOUR_NS: u64 = 3_600_000_000_000;
-
 /// Studies the devices of a pool. The order of rows does not matter.
-pub fn study<'a>(pool: &Pool<'a>, rule: ClassRule) -> ClassStudy<'a> {
-    study_rows(pool.rows(), rule)
-}
-
-/// Studies the devices of these rows, which are of one class.
-pub(crate) fn study_rows<'a>(rows: &[&'a Row], rule: ClassRule) -> ClassStudy<'a> {
-    let numbers = index(rows.iter().map(|row| &row.device.device_uuid));
-    let families = families(rows).into_iter().map(|(key, rows)| family(key, rows, &numbers, rule)).collect();
-    ClassStudy { devices: numbers.into_keys().collect(), families }
+pub fn study(pool: &Pool, rule: ClassRule) -> ClassStudy<'_> {
+    let devices: Vec<&DeviceId> = pool.devices().iter().collect();
+    let families =
+        families(pool.rows()).into_iter().map(|(key, rows)| family(key, rows, devices.len(), rule)).collect();
+    ClassStudy { devices, families }
 }
 
 /// Numbers keys from 0 in their order.
@@ -185,18 +187,14 @@ fn index<K: Ord>(keys: impl Iterator<Item = K>) -> BTreeMap<K, usize> {
     distinct.into_iter().zip(0..).collect()
 }
 
-fn family<'a>(
-    key: FamilyKey<'a>,
-    rows: Vec<&'a Row>,
-    numbers: &BTreeMap<&'a DeviceId, usize>,
-    rule: ClassRule,
-) -> Family<'a> {
-    let Judged { points, effects, hours, outliers, humps } = judge(&rows, numbers, rule);
+fn family<'a>(key: FamilyKey<'a>, rows: Vec<&'a Record>, devices: usize, rule: ClassRule) -> Family<'a> {
+    let Judged { points, effects, hours, outliers, humps } = judge(&rows, rule);
     let of_devices: Vec<Option<f64>> = effects.as_ref().map_or_else(|_| Vec::new(), |effects| effects.devices.clone());
     let apart = |device: usize| is_outlier(&outliers, device);
     // Devices of a hump may all have been called outliers, and explain it.
     let in_hump = |device: &usize| match &humps {
-        Humps::Two { low, high, .. } => low.devices.contains(device) || high.devices.contains(device),
+        // A hump's devices are in order.
+        Humps::Two { low, high, .. } => [low, high].iter().any(|hump| hump.devices.binary_search(device).is_ok()),
         Humps::One { .. } | Humps::TooFewDevices { .. } => false,
     };
     let grouped: Vec<Option<f64>> =
@@ -206,77 +204,31 @@ fn family<'a>(
         Humps::Two { .. } => Some(&grouped),
         Humps::One { .. } | Humps::TooFewDevices { .. } => has_outliers.then_some(&of_devices),
     };
-    let explained = explained.map(|effects| explain(effects, &attributes(&rows, numbers), rule.attributes));
-    let split = split(&readings(&rows, numbers, &points, apart));
-    Family { key, rows, points: points.into_keys().collect(), effects, hours, outliers, humps, explained, split }
+    let explained = explained.map(|effects| explain(effects, &attributes::of(&rows, devices), rule.attributes));
+    let split = readings::split_of(&rows, &points, apart);
+    let points = names(&rows);
+    Family { key, rows, points, effects, hours, outliers, humps, explained, split }
 }
 
-/// The hour that a row was begun in, counted since 1970 UTC.
-fn hour_of(row: &Row) -> u64 {
-    row.outcome.started_utc_ns / HOUR_NS
+/// The points and solutions of a family's rows, in order.
+fn names<'a>(rows: &[&'a Record]) -> Vec<(&'a str, &'a str)> {
+    let points = rows.chunk_by(|left, right| left.point_number == right.point_number);
+    points.map(|of| of[0].work()).map(|work| (work.point.as_str(), work.solution.as_str())).collect()
 }
 
-fn point_of(row: &Row) -> (&str, &str) {
-    (&row.work.point, &row.work.solution)
+/// The rows of each device, by number.
+fn by_device<'a>(rows: &[&'a Record], devices: usize) -> Vec<Vec<&'a Record>> {
+    let mut of_devices: Vec<Vec<&Record>> = vec![Vec::new(); devices];
+    rows.iter().for_each(|row| of_devices[row.device_number as usize].push(row));
+    of_devices
 }
 
-/// Each round of each row of devices that do not stand apart.
-fn readings<'a>(
-    rows: &[&'a Row],
-    numbers: &BTreeMap<&'a DeviceId, usize>,
-    points: &BTreeMap<(&'a str, &'a str), usize>,
-    apart: impl Fn(usize) -> bool,
-) -> Vec<Reading> {
-    let hosts = index(rows.iter().map(|row| row.device.host.as_str()));
-    let hours = index(rows.iter().map(|row| hour_of(row)));
-    let mut readings = Vec::new();
-    for row in rows.iter().filter(|row| !apart(numbers[&row.device.device_uuid])) {
-        let measured = row.timing.rounds.iter().filter(|round| round.round >= 1);
-        for round in measured.filter(|round| round.median_ns.is_finite() && round.median_ns > 0.0) {
-            readings.push(Reading {
-                point: points[&point_of(row)],
-                device: numbers[&row.device.device_uuid],
-                host: hosts[row.device.host.as_str()],
-                hour: hours[&hour_of(row)],
-                logarithm: libm::log(round.median_ns),
-            });
-        }
-    }
-    readings
+/// Median of what rows read.
+fn median_of(rows: &[&Record], reading: Reading) -> Option<f64> {
+    median(&rows.iter().filter_map(|row| row.reading(reading)).collect::<Vec<_>>())
 }
 
-/// What devices have that may explain how they differ: the first row's text of each, and bands of what was measured.
-fn attributes<'a>(rows: &[&'a Row], numbers: &BTreeMap<&'a DeviceId, usize>) -> Vec<Attribute> {
-    type Text = fn(&Row) -> Option<String>;
-    let texts: [(&str, Text); 5] = [
-        ("driver", |row| row.device.driver.clone()),
-        ("host", |row| Some(row.device.host.clone())),
-        ("rack", |row| row.device.rack.clone()),
-        ("slot", |row| slot(row.device.pci_bdf.as_deref()?)),
-        ("vbios", |row| row.device.vbios.clone()),
-    ];
-    type Number = fn(&Row) -> Option<f64>;
-    let measured: [(&str, Number); 3] = [
-        ("core_clock_khz", |row| row.conditions.core_clock_khz.map(|khz| khz as f64)),
-        ("memory_clock_khz", |row| row.conditions.memory_clock_khz.map(|khz| khz as f64)),
-        ("power_mw", |row| row.conditions.power_mw.map(|mw| mw as f64)),
-    ];
-    let mut of_devices: Vec<Vec<&Row>> = vec![Vec::new(); numbers.len()];
-    rows.iter().for_each(|row| of_devices[numbers[&row.device.device_uuid]].push(row));
-    let text = |(name, read): &(&str, Text)| {
-        let levels = of_devices.iter().map(|rows| rows.first().and_then(|row| read(row))).collect();
-        Attribute { name: (*name).to_owned(), levels }
-    };
-    let band = |(name, read): &(&str, Number)| {
-        let medians: Vec<Option<f64>> = of_devices.iter().map(|rows| evidence::median_of(rows, *read)).collect();
-        bands(name, &medians)
-    };
-    texts.iter().map(text).chain(measured.iter().filter_map(band)).collect()
-}
-
-/// Bus and device of a PCI address, without its domain: the place within a host.
-fn slot(bdf: &str) -> Option<String> {
-    let mut parts = bdf.rsplitn(3, ':');
-    let (device, bus) = (parts.next()?, parts.next()?);
-    Some(format!("{bus}:{device}"))
+/// The row of the smallest identity.
+fn first<'a>(rows: &[&'a Record]) -> Option<&'a Record> {
+    rows.iter().copied().min_by(|left, right| left.key().cmp(right.key()))
 }

@@ -5,10 +5,11 @@
 //! their effects are estimated and taken out, and every point is given as the median device would show it. Medians
 //! rather than means, because a class has throttled and broken devices in it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use crate::id::DeviceId;
 use crate::statistics::{MAD_TO_SIGMA, median, median_absolute_deviation};
+
+mod design;
+
+use design::{Side, groups};
 
 /// Sweeps over rows and columns at most; a few are usual.
 const SWEEPS_MAX: usize = 100;
@@ -62,56 +63,45 @@ pub fn effects(cells: &[Cell]) -> Result<Effects, NoEffects> {
     if cells.is_empty() || cells.iter().any(|cell| !cell.logarithm.is_finite()) {
         return Err(NoEffects::Nothing);
     }
-    let groups = groups(cells);
+    let mut by_point = Side::of(cells, |cell| cell.point, |cell| cell.device);
+    let mut by_device = Side::of(cells, |cell| cell.device, |cell| cell.point);
+    let groups = groups(&by_point, &by_device);
     if groups > 1 {
         return Err(NoEffects::NotConnected { groups });
     }
-    let length = |key: fn(&Cell) -> usize| cells.iter().map(key).max().map_or(0, |largest| largest + 1);
-    let mut points = vec![0.0; length(|cell| cell.point)];
-    let mut devices = vec![0.0; length(|cell| cell.device)];
-    let of_point = index(cells, |cell| cell.point);
-    let of_device = index(cells, |cell| cell.device);
+    let mut points = vec![0.0; by_point.len()];
+    let mut devices = vec![0.0; by_device.len()];
     for _ in 0..SWEEPS_MAX {
-        let mut moved = 0.0_f64;
-        for (&point, members) in &of_point {
-            let rest = members.iter().map(|&cell| cells[cell].logarithm - devices[cells[cell].device]);
-            moved = moved.max(replace(&mut points[point], rest.collect()));
-        }
-        for (&device, members) in &of_device {
-            let rest = members.iter().map(|&cell| cells[cell].logarithm - points[cells[cell].point]);
-            moved = moved.max(replace(&mut devices[device], rest.collect()));
-        }
-        let center = median(&of_device.keys().map(|&device| devices[device]).collect::<Vec<_>>()).unwrap_or(0.0);
-        of_device.keys().for_each(|&device| devices[device] -= center);
-        of_point.keys().for_each(|&point| points[point] += center);
+        let moved = by_point.polish(&mut points, &devices).max(by_device.polish(&mut devices, &points));
+        let known: Vec<f64> = by_device.known().map(|device| devices[device]).collect();
+        let center = median(&known).unwrap_or(0.0);
+        by_device.known().for_each(|device| devices[device] -= center);
+        by_point.known().for_each(|point| points[point] += center);
         if moved <= TOLERANCE {
             break;
         }
     }
     let residual = |cell: &Cell| cell.logarithm - points[cell.point] - devices[cell.device];
     let residuals = cells.iter().map(residual).collect();
-    let seen = |values: &[f64], keys: &BTreeMap<usize, Vec<usize>>| -> Vec<Option<f64>> {
-        (0..values.len()).map(|at| keys.contains_key(&at).then(|| values[at])).collect()
+    let seen = |values: &[f64], side: &Side| -> Vec<Option<f64>> {
+        values.iter().enumerate().map(|(at, value)| (!side.row(at).is_empty()).then_some(*value)).collect()
     };
-    Ok(Effects { points: seen(&points, &of_point), devices: seen(&devices, &of_device), residuals })
+    Ok(Effects { points: seen(&points, &by_point), devices: seen(&devices, &by_device), residuals })
 }
 
 /// Devices from which on one's own effect is told from its class's.
 pub(crate) const LEVELED_MIN: usize = 3;
 
-/// For each point, given as its devices' positive values, the value that a device at the class's centre shows; none where
+/// For each point, given as its devices' positive values by number, the value that a device at the class's centre shows; none where
 /// devices and points cannot be told apart.
 ///
 /// Effects come from medians, which no slow device moves; the centre of devices, and what is left at a point, from Huber's
 /// weights, which bound what one adds and waste less of what the others say.
-pub(crate) fn point_levels(points: &[Vec<(&DeviceId, f64)>]) -> Vec<Option<f64>> {
-    let devices: BTreeSet<&DeviceId> = points.iter().flatten().map(|(device, _)| *device).collect();
-    let numbers: BTreeMap<&DeviceId, usize> = devices.into_iter().zip(0..).collect();
-    let of_point = |(point, values): (usize, &Vec<(&DeviceId, f64)>)| {
-        let cell = |(device, value): &(&DeviceId, f64)| {
-            Some(Cell { device: *numbers.get(device)?, point, logarithm: libm::log(*value) })
-        };
-        values.iter().filter_map(cell).collect::<Vec<_>>()
+pub(crate) fn point_levels(points: &[&[(u32, f64)]]) -> Vec<Option<f64>> {
+    let of_point = |(point, values): (usize, &&[(u32, f64)])| {
+        let cell =
+            move |(device, value): &(u32, f64)| Cell { device: *device as usize, point, logarithm: libm::log(*value) };
+        values.iter().map(cell).collect::<Vec<_>>()
     };
     let cells: Vec<Cell> = points.iter().enumerate().flat_map(of_point).collect();
     let Ok(found) = effects(&cells) else { return vec![None; points.len()] };
@@ -147,42 +137,6 @@ fn huber_center(values: &[f64]) -> Option<f64> {
         }
     }
     Some(center)
-}
-
-/// Indices of cells by a key.
-fn index(cells: &[Cell], key: fn(&Cell) -> usize) -> BTreeMap<usize, Vec<usize>> {
-    let mut index: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (at, cell) in cells.iter().enumerate() {
-        index.entry(key(cell)).or_default().push(at);
-    }
-    index
-}
-
-/// Puts the median of values into a place; how far that moved it.
-fn replace(place: &mut f64, values: Vec<f64>) -> f64 {
-    let Some(center) = median(&values) else { return 0.0 };
-    (std::mem::replace(place, center) - center).abs()
-}
-
-/// Groups of devices that points connect.
-fn groups(cells: &[Cell]) -> usize {
-    let devices = index(cells, |cell| cell.device);
-    let points = index(cells, |cell| cell.point);
-    let mut unseen: Vec<usize> = devices.keys().copied().collect();
-    let mut groups = 0;
-    while let Some(first) = unseen.pop() {
-        groups += 1;
-        let mut next = vec![first];
-        while let Some(device) = next.pop() {
-            let neighbours = devices[&device].iter().flat_map(|&cell| &points[&cells[cell].point]);
-            for neighbour in neighbours.map(|&cell| cells[cell].device) {
-                if let Some(at) = unseen.iter().position(|&other| other == neighbour) {
-                    next.push(unseen.swap_remove(at));
-                }
-            }
-        }
-    }
-    groups
 }
 
 /// How devices that stand apart are told from the usual spread.

@@ -1,21 +1,26 @@
 //! The rows that may be fitted together, and what becomes of each of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::devices::{LEVELED_MIN, point_levels};
+use super::record::{Record, Recorder};
 use crate::id::{ClassId, DeviceId};
 use crate::point::{Dtype, Sweep};
 use crate::row::{Origin, Role, Row, Status};
-use crate::statistics::median;
 use crate::units::{Bytes, Seconds};
 use crate::vocabulary;
 
+mod group;
+mod order;
+
+pub(crate) use group::Group;
+
 /// Rows of one device class and one origin, in an order that does not depend on where they came from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pool<'a> {
-    class_id: &'a ClassId,
+pub struct Pool {
+    class_id: ClassId,
     origin: Origin,
-    rows: Vec<&'a Row>,
+    rows: Vec<Record>,
+    devices: Vec<DeviceId>,
 }
 
 /// Rows that must not be fitted together.
@@ -42,48 +47,58 @@ pub enum PoolError {
     },
 }
 
-impl<'a> Pool<'a> {
+impl Pool {
     /// Pools rows.
     ///
     /// # Errors
     /// [`PoolError`], where the rows are none, or of several origins or classes.
-    pub fn new(rows: impl IntoIterator<Item = &'a Row>) -> Result<Self, PoolError> {
-        let rows: Vec<&Row> = rows.into_iter().collect();
-        let first = *rows.first().ok_or(PoolError::Empty)?;
+    pub fn new<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<Self, PoolError> {
+        let mut recorder = Recorder::default();
+        let rows: Vec<Record> = rows.into_iter().map(|row| recorder.record(row)).collect();
+        let (class_id, origin) = rows.first().map(pool_of).ok_or(PoolError::Empty)?;
         for row in &rows {
-            if row.identity.origin != first.identity.origin {
-                return Err(PoolError::MixedOrigins { first: first.identity.origin, second: row.identity.origin });
+            let (other_class, other) = pool_of(row);
+            if other != origin {
+                return Err(PoolError::MixedOrigins { first: origin, second: other });
             }
-            if row.device.class_id != first.device.class_id {
-                let (first, second) = (first.device.class_id.clone(), row.device.class_id.clone());
-                return Err(PoolError::MixedClasses { first, second });
+            if other_class != class_id {
+                return Err(PoolError::MixedClasses { first: class_id.clone(), second: other_class.clone() });
             }
         }
-        Ok(Self::sorted(&first.device.class_id, first.identity.origin, rows))
+        Ok(Self::sorted(class_id.clone(), origin, rows))
     }
 
     /// Sorts any rows into their pools, by class and then by origin.
-    pub fn split(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Self> {
-        let mut pools: BTreeMap<(&ClassId, Origin), Vec<&Row>> = BTreeMap::new();
+    pub fn split<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Self> {
+        let mut recorder = Recorder::default();
+        Self::split_records(rows.into_iter().map(|row| recorder.record(row)).collect())
+    }
+
+    /// The same of records.
+    pub fn split_records(rows: Vec<Record>) -> Vec<Self> {
+        let Some((class_id, origin)) = rows.first().map(pool_of).map(|(class, origin)| (class.clone(), origin)) else {
+            return Vec::new();
+        };
+        // What is usual is not moved: it may be most of the memory that there is.
+        if rows.iter().all(|row| pool_of(row) == (&class_id, origin)) {
+            return vec![Self::sorted(class_id, origin, rows)];
+        }
+        let mut pools: BTreeMap<(ClassId, Origin), Vec<Record>> = BTreeMap::new();
         for row in rows {
-            pools.entry((&row.device.class_id, row.identity.origin)).or_default().push(row);
+            let (class_id, origin) = pool_of(&row);
+            pools.entry((class_id.clone(), origin)).or_default().push(row);
         }
         pools.into_iter().map(|((class_id, origin), rows)| Self::sorted(class_id, origin, rows)).collect()
     }
 
-    fn sorted(class_id: &'a ClassId, origin: Origin, mut rows: Vec<&'a Row>) -> Self {
-        // Row identities are unique; the rest of the key only orders rows that were never given one.
-        rows.sort_by_cached_key(|row| {
-            let estimate_bits = row.timing.estimate_ns.map(f64::to_bits);
-            let identity = (&row.identity.row_id, &row.identity.content_hash, &row.device.device_uuid);
-            (identity, &row.work.point, &row.work.solution, estimate_bits)
-        });
-        Self { class_id, origin, rows }
+    fn sorted(class_id: ClassId, origin: Origin, mut rows: Vec<Record>) -> Self {
+        let devices = order::sort(&mut rows);
+        Self { class_id, origin, rows, devices }
     }
 
     /// The class of every row.
-    pub fn class_id(&self) -> &'a ClassId {
-        self.class_id
+    pub fn class_id(&self) -> &ClassId {
+        &self.class_id
     }
 
     /// The origin of every row.
@@ -91,14 +106,19 @@ impl<'a> Pool<'a> {
         self.origin
     }
 
-    /// The rows, by identity. Never empty.
-    pub fn rows(&self) -> &[&'a Row] {
+    /// The rows, by point, solution, device and identity. Never empty.
+    pub fn rows(&self) -> &[Record] {
         &self.rows
     }
 
+    /// The devices of all rows, by identity: each one's place is its number in its rows.
+    pub fn devices(&self) -> &[DeviceId] {
+        &self.devices
+    }
+
     /// What a fit of `sweep` makes of the rows: observations, and rejected rows with their reasons.
-    pub fn sift(&self, sweep: Sweep) -> Sifted<'a> {
-        let SiftedRows { rows, mut rejected, devices } = self.sift_rows(sweep);
+    pub fn sift(&self, sweep: Sweep) -> Sifted<'_> {
+        let SiftedRows { rows, mut rejected, devices_total } = self.sift_rows(sweep);
         let mut observations = Vec::with_capacity(rows.len());
         for (row, estimate_ns) in rows {
             match Observation::of(row, estimate_ns) {
@@ -106,24 +126,30 @@ impl<'a> Pool<'a> {
                 Err((reason, detail)) => rejected.push(Rejected { row, reason, detail, residual: None }),
             }
         }
-        Sifted { observations, rejected, devices }
+        Sifted { observations, rejected, devices_total }
     }
 
     /// The same for sweeps that move no bytes: rows with their estimates, nanoseconds.
-    pub(crate) fn sift_rows(&self, sweep: Sweep) -> SiftedRows<'a> {
-        let mut sifted = SiftedRows { rows: Vec::new(), rejected: Vec::new(), devices: BTreeSet::new() };
-        for row in self.rows.iter().copied().filter(|row| row.work.sweep == sweep) {
-            if !matches!(row.identity.role, Role::Fit | Role::Anchor) {
+    pub(crate) fn sift_rows(&self, sweep: Sweep) -> SiftedRows<'_> {
+        let mut sifted = SiftedRows { rows: Vec::new(), rejected: Vec::new(), devices_total: 0 };
+        let mut measured = vec![false; self.devices.len()];
+        for row in self.rows.iter().filter(|row| row.work().sweep == sweep) {
+            if !matches!(row.context().role, Role::Fit | Role::Anchor) {
                 continue;
             }
-            sifted.devices.insert(&row.device.device_uuid);
+            measured[row.device_number as usize] = true;
             match estimate_ns(row) {
                 Ok(estimate_ns) => sifted.rows.push((row, estimate_ns)),
                 Err((reason, detail)) => sifted.rejected.push(Rejected { row, reason, detail, residual: None }),
             }
         }
+        sifted.devices_total = measured.into_iter().filter(|measured| *measured).count();
         sifted
     }
+}
+
+fn pool_of(row: &Record) -> (&ClassId, Origin) {
+    (&row.device().class_id, row.context().origin)
 }
 
 vocabulary! {
@@ -183,7 +209,7 @@ pub fn cause(detail: &str) -> &str {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rejected<'a> {
     /// The row.
-    pub row: &'a Row,
+    pub row: &'a Record,
     /// Why.
     pub reason: RejectReason,
     /// The particulars, for people.
@@ -195,9 +221,10 @@ pub struct Rejected<'a> {
 /// The rows of one sweep that feed fits, with their estimates in nanoseconds, and those that do not.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SiftedRows<'a> {
-    pub(crate) rows: Vec<(&'a Row, f64)>,
+    pub(crate) rows: Vec<(&'a Record, f64)>,
     pub(crate) rejected: Vec<Rejected<'a>>,
-    pub(crate) devices: BTreeSet<&'a DeviceId>,
+    /// Devices with any row measured for fits.
+    pub(crate) devices_total: usize,
 }
 
 /// The rows of one sweep, sorted out.
@@ -208,14 +235,14 @@ pub struct Sifted<'a> {
     /// Rows that were measured for fits and feed none.
     pub rejected: Vec<Rejected<'a>>,
     /// Devices with any row measured for fits.
-    pub devices: BTreeSet<&'a DeviceId>,
+    pub devices_total: usize,
 }
 
 /// A row that feeds fits, with its bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation<'a> {
     /// The row.
-    pub row: &'a Row,
+    pub row: &'a Record,
     /// Bytes moved by one launch.
     pub bytes: Bytes,
     /// Bytes per second at the row's estimate: positive and finite.
@@ -223,8 +250,9 @@ pub struct Observation<'a> {
 }
 
 /// The estimate of a row that feeds fits, nanoseconds, or why it feeds none.
-fn estimate_ns(row: &Row) -> Result<f64, (RejectReason, String)> {
-    let rejected = match row.outcome.status {
+fn estimate_ns(row: &Record) -> Result<f64, (RejectReason, String)> {
+    let (work, context, device) = (row.work(), row.context(), &row.device().device_uuid);
+    let rejected = match context.status {
         Status::Passed | Status::NoCheck => None,
         Status::Failed => Some(RejectReason::WrongResult),
         Status::Invalid => Some(RejectReason::Invalid),
@@ -233,23 +261,23 @@ fn estimate_ns(row: &Row) -> Result<f64, (RejectReason, String)> {
         Status::Contended => Some(RejectReason::Contended),
     };
     if let Some(rejected) = rejected {
-        let reason = row.outcome.reason.as_deref().unwrap_or("no reason was given");
-        let what = format!("{} {} on {}", row.work.point, row.work.solution, row.device.device_uuid);
-        return Err((rejected, format!("{what}{OUTCOME_MARK}{}: {reason}", row.outcome.status)));
+        let reason = context.reason.as_deref().unwrap_or("no reason was given");
+        let what = format!("{} {} on {device}", work.point, work.solution);
+        return Err((rejected, format!("{what}{OUTCOME_MARK}{}: {reason}", context.status)));
     }
-    if row.counts.opaque {
+    if row.counts().opaque {
         return Err((RejectReason::Opaque, "its counts may be too low".to_owned()));
     }
-    if row.device.device_uuid.as_str().is_empty() {
+    if device.as_str().is_empty() {
         return Err((RejectReason::Invalid, "its device has no name".to_owned()));
     }
-    let estimate_ns = row.timing.estimate_ns.filter(|_| row.feeds_fits());
-    estimate_ns.ok_or_else(|| (RejectReason::NoEstimate, format!("{} rounds were measured", row.timing.rounds_done)))
+    let estimate_ns = row.estimate_ns().filter(|_| row.feeds_fits());
+    estimate_ns.ok_or_else(|| (RejectReason::NoEstimate, format!("{} rounds were measured", context.rounds_done)))
 }
 
 impl<'a> Observation<'a> {
-    fn of(row: &'a Row, estimate_ns: f64) -> Result<Self, (RejectReason, String)> {
-        let bytes = Bytes(row.counts.bytes_moved());
+    fn of(row: &'a Record, estimate_ns: f64) -> Result<Self, (RejectReason, String)> {
+        let bytes = Bytes(row.counts().bytes_moved());
         let rate = bytes / Seconds::from_ns(estimate_ns);
         if !(rate.0.is_finite() && rate.0 > 0.0) {
             return Err((RejectReason::NoRate, format!("{} bytes in {estimate_ns} ns", bytes.0)));
@@ -259,7 +287,7 @@ impl<'a> Observation<'a> {
 
     /// The device.
     pub fn device(&self) -> &'a DeviceId {
-        &self.row.device.device_uuid
+        &self.row.device().device_uuid
     }
 
     /// The condition that the row was measured under. Rows of different conditions are never pooled.
@@ -281,9 +309,9 @@ pub struct Condition<'a> {
 
 impl<'a> Condition<'a> {
     /// The condition that a row was measured under.
-    pub(crate) fn of(row: &'a Row) -> Self {
-        let conditions = &row.conditions;
-        Self { neighbours: conditions.neighbours.as_deref(), load: conditions.load.as_deref(), kernel: None }
+    pub(crate) fn of(row: &'a Record) -> Self {
+        let context = row.context();
+        Self { neighbours: context.neighbours.as_deref(), load: context.load.as_deref(), kernel: None }
     }
 }
 
@@ -299,80 +327,4 @@ impl Condition<'_> {
         ];
         parts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect()
     }
-}
-
-/// Observations of one (point, solution), over devices.
-#[derive(Debug, Clone)]
-pub(crate) struct Group<'a> {
-    /// Its observations by device.
-    pub(crate) devices: BTreeMap<&'a DeviceId, Vec<Observation<'a>>>,
-    /// Bytes moved by one launch, the same for all.
-    pub(crate) bytes: Bytes,
-    /// Median over devices of each device's median rate.
-    pub(crate) class_rate: f64,
-}
-
-impl<'a> Group<'a> {
-    /// Groups observations by (point, solution), in the order of their names. Rows that disagree about the bytes of one
-    /// point are different groups: they did not do the same work.
-    pub(crate) fn all_of(observations: &[Observation<'a>]) -> Vec<Self> {
-        type Devices<'a> = BTreeMap<&'a DeviceId, Vec<Observation<'a>>>;
-        let mut groups: BTreeMap<(&str, &str, Bytes), Devices<'a>> = BTreeMap::new();
-        for observation in observations {
-            let work = &observation.row.work;
-            let devices = groups.entry((&work.point, &work.solution, observation.bytes)).or_default();
-            devices.entry(observation.device()).or_default().push(*observation);
-        }
-        groups
-            .into_iter()
-            .filter_map(|((_, _, bytes), devices)| {
-                let rates: Option<Vec<f64>> = devices.values().map(|rows| device_rate(rows)).collect();
-                let class_rate = median(&rates?)?;
-                Some(Self { devices, bytes, class_rate })
-            })
-            .collect()
-    }
-
-    /// The groups that at least half as many devices measured as any other, so that a solution which only one unusual
-    /// device chose does not speak for its class.
-    pub(crate) fn with_quorum(groups: Vec<Self>) -> Vec<Self> {
-        let most = groups.iter().map(|group| group.devices.len()).max().unwrap_or(0);
-        groups.into_iter().filter(|group| group.devices.len() * 2 >= most).collect()
-    }
-
-    /// The same rule within each size: in a class measured in shares, few devices have a size and all have some others.
-    pub(crate) fn with_quorum_by_size(groups: Vec<Self>) -> Vec<Self> {
-        let mut sizes: BTreeMap<Bytes, Vec<Self>> = BTreeMap::new();
-        groups.into_iter().for_each(|group| sizes.entry(group.bytes).or_default().push(group));
-        sizes.into_values().flat_map(Self::with_quorum).collect()
-    }
-
-    /// The same groups with class rates as a device at the centre shows them, where devices and groups can be told apart: the
-    /// device that is the median differs from group to group, and in a class measured in shares so do all devices.
-    pub(crate) fn leveled(mut groups: Vec<Self>) -> Vec<Self> {
-        let devices: BTreeSet<&DeviceId> = groups.iter().flat_map(|group| group.devices.keys().copied()).collect();
-        if devices.len() < LEVELED_MIN {
-            return groups;
-        }
-        let rates = |group: &Self| {
-            let rates = group.devices.iter().filter_map(|(device, rows)| Some((*device, device_rate(rows)?)));
-            rates.collect::<Vec<(&DeviceId, f64)>>()
-        };
-        let levels = point_levels(&groups.iter().map(rates).collect::<Vec<_>>());
-        for (group, level) in groups.iter_mut().zip(levels) {
-            group.class_rate = level.unwrap_or(group.class_rate);
-        }
-        groups
-    }
-
-    /// The rate of one device, if it measured the group.
-    pub(crate) fn rate_of(&self, device: &DeviceId) -> Option<f64> {
-        self.devices.get(device).and_then(|rows| device_rate(rows))
-    }
-}
-
-/// Several rows of one device for the same work: their median.
-fn device_rate(rows: &[Observation<'_>]) -> Option<f64> {
-    let rates: Vec<f64> = rows.iter().map(|row| row.rate).collect();
-    median(&rates)
 }

@@ -6,15 +6,15 @@
 //! own effect taken out where devices share points. Intervals come from refits of each device, or of each round of a
 //! single one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::class::{Apart, ClassRule};
 use super::estimated::{Estimated, Outcome};
 use super::pool::{Condition, Pool, Rejected};
+use super::record::Record;
 use super::{Mode, NotIdentified, Options};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
-use crate::row::Row;
 use crate::units::Unit;
 use curve::{Work, coverage};
 
@@ -39,7 +39,7 @@ pub struct SweepFits<'a> {
 pub type MemoryRates<'a> = BTreeMap<Condition<'a>, f64>;
 
 /// Fits every sweep that has rows.
-pub fn fit<'a>(pool: &Pool<'a>, options: &Options, memory: &MemoryRates<'a>) -> SweepFits<'a> {
+pub fn fit<'a>(pool: &'a Pool, options: &Options, memory: &MemoryRates<'a>) -> SweepFits<'a> {
     let mut fits = SweepFits::default();
     if options.mode == Mode::Seed {
         for part in Taken::of(pool, Sweep::Stream, &mut fits) {
@@ -81,12 +81,12 @@ struct Taken<'a> {
 
 impl<'a> Taken<'a> {
     /// One for each condition; rows that feed nothing are noted in `fits`.
-    fn of(pool: &Pool<'a>, sweep: Sweep, fits: &mut SweepFits<'a>) -> Vec<Self> {
+    fn of(pool: &'a Pool, sweep: Sweep, fits: &mut SweepFits<'a>) -> Vec<Self> {
         let sifted = pool.sift_rows(sweep);
-        let rows: Vec<&'a Row> = sifted.rows.iter().map(|(row, _)| *row).collect();
+        let rows: Vec<&'a Record> = sifted.rows.into_iter().map(|(row, _)| row).collect();
         let apart = Apart::of(&rows, ClassRule::default());
         let mut rejected = sifted.rejected;
-        let mut conditions: BTreeMap<Condition<'a>, (Vec<&'a Row>, usize)> = BTreeMap::new();
+        let mut conditions: BTreeMap<Condition<'a>, (Vec<&'a Record>, usize)> = BTreeMap::new();
         for row in rows {
             match curve::apart(&apart, row) {
                 Some(outlier) => rejected.push(outlier),
@@ -97,8 +97,8 @@ impl<'a> Taken<'a> {
             conditions.entry(Condition::of(rejected.row)).or_default().1 += 1;
         }
         fits.rejected.append(&mut rejected);
-        let devices_total = sifted.devices.len();
-        let taken = |(condition, (rows, unfit)): (Condition<'a>, (Vec<&'a Row>, usize))| Self {
+        let devices_total = sifted.devices_total;
+        let taken = |(condition, (rows, unfit)): (Condition<'a>, (Vec<&'a Record>, usize))| Self {
             condition,
             works: Work::all_of(&rows),
             unfit,
@@ -151,8 +151,8 @@ struct PartKey<'a> {
 }
 
 impl<'a> PartKey<'a> {
-    fn of(row: &'a Row) -> Self {
-        let work = &row.work;
+    fn of(row: &'a Record) -> Self {
+        let work = row.work();
         Self { kernel: &work.kernel, dtype: work.dtype, geometry: geometry(row), shape: (work.m, work.n) }
     }
 
@@ -175,9 +175,9 @@ impl<'a> PartKey<'a> {
 }
 
 /// The solution without the blocks that it was launched with: these follow from the size.
-fn geometry(row: &Row) -> String {
-    let name = row.work.solution.as_str();
-    let blocks = row.counts.launch_contexts.first().map(|context| format!("_g{}", context.blocks));
+fn geometry(row: &Record) -> String {
+    let name = row.work().solution.as_str();
+    let blocks = row.counts().launch_contexts.first().map(|context| format!("_g{}", context.blocks));
     blocks.and_then(|blocks| name.strip_suffix(blocks.as_str())).unwrap_or(name).to_owned()
 }
 
@@ -198,11 +198,11 @@ impl<'a> Part<'a> {
     }
 
     /// The class's times, or the shortest samples.
-    fn times(&self, of: curve::Of<'_>) -> Vec<Option<f64>> {
+    fn times(&self, of: curve::Of) -> Vec<Option<f64>> {
         self.works.iter().map(|work| work.seconds(of)).collect()
     }
 
-    fn devices(&self) -> BTreeSet<&'a DeviceId> {
+    fn devices(&self) -> BTreeMap<u32, &'a DeviceId> {
         curve::devices_of(&self.works)
     }
 }

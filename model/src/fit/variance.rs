@@ -127,7 +127,7 @@ pub fn split(readings: &[Reading]) -> Result<Split, NoSplit> {
     let sums: Vec<([bool; 4], f64)> = differences
         .into_iter()
         .filter(|(_, differences)| differences.len() >= PAIRS_MIN)
-        .map(|(kind, differences)| (kind, bounded_variance(&differences) / 2.0))
+        .map(|(kind, differences)| (kind, bounded_variance(differences) / 2.0))
         .collect();
     if sums.is_empty() {
         return Err(NoSplit::TooFewPairs { pairs });
@@ -198,8 +198,9 @@ fn each_pair(members: &[&Reading], mut see: impl FnMut(&Reading, &Reading)) {
 }
 
 /// Variance of differences about zero: an M-estimate in which each counts as two standard deviations at most.
-fn bounded_variance(differences: &[f64]) -> f64 {
-    let squares: Vec<f64> = differences.iter().map(|difference| difference * difference).collect();
+fn bounded_variance(mut differences: Vec<f64>) -> f64 {
+    differences.iter_mut().for_each(|difference| *difference *= *difference);
+    let squares = differences;
     let middle = median(&squares).unwrap_or(0.0);
     let mut variance = middle * MAD_TO_SIGMA * MAD_TO_SIGMA;
     if variance <= 0.0 {

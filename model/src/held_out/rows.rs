@@ -1,13 +1,14 @@
 //! Held-out rows of a pool as points: each predicted from its own counts, or left out with the reason.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::Point;
 use crate::fit::pool::Pool;
+use crate::fit::record::Record;
 use crate::id::{ClassId, RowId};
 use crate::machine::{Machine, Request};
 use crate::point::Sweep;
-use crate::row::{Origin, Role, Row, Status};
+use crate::row::{Origin, Role, Status};
 use crate::score::{Kernel, NotPriced};
 use crate::units::Seconds;
 use crate::vocabulary;
@@ -97,19 +98,19 @@ impl HeldOutRows {
     ///
     /// # Errors
     /// [`NotHeldOut`], where pool and machine are of different classes or origins.
-    pub fn of(pool: &Pool<'_>, machine: &Machine) -> Result<Self, NotHeldOut> {
+    pub fn of(pool: &Pool, machine: &Machine) -> Result<Self, NotHeldOut> {
         let Request { class_id, origin, .. } = &machine.request;
         if pool.class_id() != class_id || pool.origin() != *origin {
             let (found, found_origin) = (pool.class_id().clone(), pool.origin());
             return Err(NotHeldOut::OtherClass { class_id: class_id.clone(), origin: *origin, found, found_origin });
         }
-        let held_out = pool.rows().iter().copied().filter(|row| row.identity.role == Role::HeldOut);
+        let held_out = pool.rows().iter().filter(|row| row.context().role == Role::HeldOut);
         Ok(Self::predict(held_out, &fitted_shapes(pool), machine))
     }
 
     /// Predicts `rows`, but for those of a shape that was fitted.
     pub(crate) fn predict<'a>(
-        rows: impl IntoIterator<Item = &'a Row>,
+        rows: impl IntoIterator<Item = &'a Record>,
         fitted: &BTreeSet<String>,
         machine: &Machine,
     ) -> Self {
@@ -118,10 +119,12 @@ impl HeldOutRows {
             Err(_) => Predicted::ScoreWithoutLaunch,
         };
         let mut held_out = Self { predicted, points: Vec::new(), excluded: Vec::new() };
+        let mut rows: Vec<&Record> = rows.into_iter().collect();
+        rows.sort_by(|left, right| left.key().cmp(right.key()));
         for row in rows {
             match point(row, machine, fitted, predicted) {
                 Ok(point) => held_out.points.push(point),
-                Err(reason) => held_out.excluded.push(Excluded { row_id: row.identity.row_id.clone(), reason }),
+                Err(reason) => held_out.excluded.push(Excluded { row_id: row.row_id(), reason }),
             }
         }
         held_out
@@ -129,20 +132,23 @@ impl HeldOutRows {
 }
 
 /// The shapes of the rows that feed fits. A fleet has many rows of few points: each point is read once.
-pub(crate) fn fitted_shapes(pool: &Pool<'_>) -> BTreeSet<String> {
-    let mut points: BTreeMap<&str, &Row> = BTreeMap::new();
-    for row in pool.rows().iter().copied().filter(|row| row.feeds_fits()) {
-        points.entry(row.work.point.as_str()).or_insert(row);
+pub(crate) fn fitted_shapes(pool: &Pool) -> BTreeSet<String> {
+    let mut shapes = BTreeSet::new();
+    let mut last = None;
+    for row in pool.rows().iter().filter(|row| row.feeds_fits()) {
+        if last.replace(row.point_number) != Some(row.point_number) {
+            shapes.extend(Labels::of(row).map(|labels| labels.shape));
+        }
     }
-    points.into_values().filter_map(|row| Some(Labels::of(row).ok()?.shape)).collect()
+    shapes
 }
 
-fn point(row: &Row, machine: &Machine, fitted: &BTreeSet<String>, predicted: Predicted) -> Result<Point, Exclusion> {
-    if !matches!(row.outcome.status, Status::Passed | Status::NoCheck) {
-        return Err(Exclusion::NotPassed(row.outcome.status));
+fn point(row: &Record, machine: &Machine, fitted: &BTreeSet<String>, predicted: Predicted) -> Result<Point, Exclusion> {
+    if !matches!(row.context().status, Status::Passed | Status::NoCheck) {
+        return Err(Exclusion::NotPassed(row.context().status));
     }
-    let estimate_ns = row.timing.estimate_ns.filter(|ns| ns.is_finite() && *ns > 0.0).ok_or(Exclusion::NoEstimate)?;
-    let conditions = [("neighbours", &row.conditions.neighbours), ("load", &row.conditions.load)];
+    let estimate_ns = row.estimate_ns().filter(|ns| ns.is_finite() && *ns > 0.0).ok_or(Exclusion::NoEstimate)?;
+    let conditions = [("neighbours", &row.context().neighbours), ("load", &row.context().load)];
     for (name, found) in conditions {
         let wanted = machine.request.condition.get(name);
         if let (Some(found), Some(wanted)) = (found, wanted)
@@ -155,7 +161,7 @@ fn point(row: &Row, machine: &Machine, fitted: &BTreeSet<String>, predicted: Pre
     if fitted.contains(&shape) {
         return Err(Exclusion::ShapeFitted { shape });
     }
-    let score = machine.score(&Kernel::of_row(row));
+    let score = machine.score(&Kernel::of_counts(row.counts(), row.work().dtype));
     let predicted = match predicted {
         Predicted::Time => score.time()?,
         Predicted::ScoreWithoutLaunch => score.seconds()?,
@@ -172,12 +178,12 @@ struct Labels {
 impl Labels {
     /// The shape is sweep, number format and sizes but the reduction's extent, which sweeps run over. Kernels of the
     /// contraction sweeps solve one problem; those of other sweeps do different work.
-    fn of(row: &Row) -> Result<Self, String> {
+    fn of(row: &Record) -> Result<Self, String> {
         let point: crate::point::Point =
-            row.work.point.parse().map_err(|error: crate::point::NotAPoint| error.to_string())?;
+            row.work().point.parse().map_err(|error: crate::point::NotAPoint| error.to_string())?;
         let (kernel, candidate) = match point.sweep {
             Sweep::WorkingSet | Sweep::Issue | Sweep::Launch => {
-                (String::new(), format!("{}/{}", point.kernel, row.work.solution))
+                (String::new(), format!("{}/{}", point.kernel, row.work().solution))
             }
             Sweep::Stream
             | Sweep::Cache
@@ -186,7 +192,7 @@ impl Labels {
             | Sweep::Reduce
             | Sweep::Scan
             | Sweep::Latency
-            | Sweep::Transfer => (format!("/{}", point.kernel), row.work.solution.clone()),
+            | Sweep::Transfer => (format!("/{}", point.kernel), row.work().solution.clone()),
         };
         let named = |keep: &dyn Fn(&str) -> bool| {
             let sizes = point.sizes.iter().filter(|(name, _)| keep(name));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::machine::Pipe;
 use crate::point::Dtype;
-use crate::row::{LaunchContext, Row};
+use crate::row::{Counts, LaunchContext, Row};
 use crate::units::{Bytes, Operations};
 
 /// Counts of one kernel.
@@ -55,7 +55,11 @@ impl Kernel {
     /// What a row says that one launch did. Several kernels of one launch count as one, with their counts summed: its
     /// bound is at most the sum of theirs.
     pub fn of_row(row: &Row) -> Self {
-        let (counts, dtype) = (&row.counts, row.work.dtype);
+        Self::of_counts(&row.counts, row.work.dtype)
+    }
+
+    /// The same of the counts of a row in that number format.
+    pub(crate) fn of_counts(counts: &Counts, dtype: Dtype) -> Self {
         let written = counts.bytes_written.min(counts.bytes_distinct);
         // Floating-point operations that are not those of tensor units are scalar, where nobody counted them apart.
         let scalar_ops = counts.scalar_ops.max(counts.flops.saturating_sub(counts.tensor_ops));

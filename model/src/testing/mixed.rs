@@ -65,10 +65,11 @@ impl Mix {
 
     /// Rows of the device of that number, not sealed: the same seed and number give the same rows.
     pub fn rows(&self, seed: u64, device: u64) -> Vec<Row> {
-        let mut random = Random::new(Sha256Digest::of(format!("{seed}/{device}").as_bytes()).to_hex()[..8].bytes().fold(
-            seed,
-            |mixed, byte| mixed.wrapping_mul(257).wrapping_add(u64::from(byte)),
-        ));
+        let mut random = Random::new(
+            Sha256Digest::of(format!("{seed}/{device}").as_bytes()).to_hex()[..8]
+                .bytes()
+                .fold(seed, |mixed, byte| mixed.wrapping_mul(257).wrapping_add(u64::from(byte))),
+        );
         let mut factor = libm::exp(SIGMAS[0] * random.normal());
         let (mut clock_khz, mut throttle) = (1_980_000.0 * libm::exp(0.002 * random.normal()), ThrottleReasons::NONE);
         if device % SLOW_EVERY == SLOW_EVERY / 2 {

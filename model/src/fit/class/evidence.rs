@@ -1,10 +1,12 @@
 //! What a person needs to believe that a device stands apart: which sweeps and points, by how much, under which clocks.
 
-use super::{ClassRule, ClassStudy, Family, FamilyKey};
+use std::collections::BTreeSet;
+
+use super::{ClassRule, ClassStudy, Family, FamilyKey, by_device, first, median_of};
 use crate::fit::devices::Outliers;
 use crate::fit::humps::Humps;
+use crate::fit::record::{Reading, Record};
 use crate::id::DeviceId;
-use crate::row::Row;
 use crate::statistics::median;
 use crate::throttle::ThrottleReasons;
 use crate::vocabulary;
@@ -110,40 +112,86 @@ const LEFT_MAX: f64 = 0.25;
 /// A clock that differs by less explains nothing.
 const SHORTFALL_MIN: f64 = 0.01;
 
+/// The evidence on every device that stands apart anywhere, by identity.
+pub(super) fn all<'a>(study: &ClassStudy<'a>, rule: ClassRule) -> Vec<Evidence<'a>> {
+    let called = |family: &Family<'a>| match &family.outliers {
+        Outliers::Found(found) => found.iter().map(|outlier| outlier.device).collect(),
+        Outliers::TooFewDevices { .. } => Vec::new(),
+    };
+    let apart: BTreeSet<usize> = study.families.iter().flat_map(called).collect();
+    if apart.is_empty() {
+        return Vec::new();
+    }
+    let compared: Vec<ComparedFamily<'_, 'a>> =
+        study.families.iter().map(|family| ComparedFamily::of(family, study.devices.len())).collect();
+    apart.into_iter().filter_map(|device| evidence(study, &compared, device, rule)).collect()
+}
+
 /// The evidence on a device, by its index; `None` where it stands apart nowhere.
-pub fn evidence<'a>(study: &ClassStudy<'a>, device: usize, rule: ClassRule) -> Option<Evidence<'a>> {
+fn evidence<'a>(
+    study: &ClassStudy<'a>,
+    compared: &[ComparedFamily<'_, 'a>],
+    device: usize,
+    rule: ClassRule,
+) -> Option<Evidence<'a>> {
     let families: Vec<FamilyEvidence<'a>> =
-        study.families.iter().filter_map(|family| of_family(study, family, device, rule)).collect();
+        compared.iter().filter_map(|family| of_family(family, device, rule)).collect();
     let id = *study.devices.get(device)?;
-    let rows = || study.families.iter().flat_map(|family| &family.rows);
-    let host = rows().find(|row| row.device.device_uuid == *id).map(|row| row.device.host.as_str())?;
+    let row = compared.iter().find_map(|family| first(family.of_devices.get(device)?))?;
+    let host = row.device().host.as_str();
     families.iter().any(|family| family.stands_apart).then_some(Evidence { device: id, host, families })
 }
 
-fn of_family<'a>(
-    study: &ClassStudy<'a>,
-    family: &Family<'a>,
-    device: usize,
-    rule: ClassRule,
-) -> Option<FamilyEvidence<'a>> {
+/// The readings that devices are compared by, in the order of [`Reading`].
+const READINGS: [Reading; 4] =
+    [Reading::CoreClockKhz, Reading::MemoryClockKhz, Reading::PowerMilliwatts, Reading::TemperatureMillidegrees];
+
+/// A family, with its rows by device and the medians of their readings.
+struct ComparedFamily<'f, 'a> {
+    family: &'f Family<'a>,
+    of_devices: Vec<Vec<&'a Record>>,
+    /// For each reading the medians of devices, and the median of these.
+    medians: [(Vec<Option<f64>>, Option<f64>); 4],
+}
+
+impl<'f, 'a> ComparedFamily<'f, 'a> {
+    fn of(family: &'f Family<'a>, devices: usize) -> Self {
+        let of_devices = by_device(&family.rows, devices);
+        let medians = READINGS.map(|reading| {
+            let medians: Vec<Option<f64>> = of_devices.iter().map(|rows| median_of(rows, reading)).collect();
+            let class = median(&medians.iter().copied().flatten().collect::<Vec<_>>());
+            (medians, class)
+        });
+        Self { family, of_devices, medians }
+    }
+
+    /// A device's median reading beside the median over all devices' medians.
+    fn compare(&self, device: usize, reading: Reading) -> Option<Compared> {
+        let (medians, class) = &self.medians[reading as usize];
+        let (own, class) = ((*medians.get(device)?)?, (*class)?);
+        (own > 0.0 && class > 0.0).then_some(Compared { device: own, class })
+    }
+}
+
+fn of_family<'a>(compared: &ComparedFamily<'_, 'a>, device: usize, rule: ClassRule) -> Option<FamilyEvidence<'a>> {
+    let family = compared.family;
     let effects = family.effects.as_ref().ok()?;
     let effect = (*effects.devices.get(device)?)?;
     let z = match &family.outliers {
         Outliers::Found(found) => found.iter().find(|outlier| outlier.device == device).map(|outlier| outlier.z),
         Outliers::TooFewDevices { .. } => None,
     };
-    let conditions = |read: fn(&Row) -> Option<f64>| compare(study, family, device, read);
-    let core = conditions(|row| row.conditions.core_clock_khz.map(|khz| khz as f64));
-    let memory = conditions(|row| row.conditions.memory_clock_khz.map(|khz| khz as f64));
-    let own = rows_of(study, family, device);
-    let reasons = own.iter().filter_map(|row| row.conditions.throttle_reasons);
+    let reading = |reading: Reading| compared.compare(device, reading);
+    let (core, memory) = (reading(Reading::CoreClockKhz), reading(Reading::MemoryClockKhz));
+    let own = compared.of_devices.get(device)?;
+    let reasons = own.iter().filter_map(|row| row.context().throttle_reasons);
     let throttle = reasons.map(ThrottleReasons::from_bits).reduce(ThrottleReasons::union);
     let at_class = |clock: Option<Compared>| clock.map(|clock| libm::expm1(effect - clock.shortfall()));
     let points = effects.points.iter().zip(&family.points).filter_map(|(class, &(point, solution))| {
         let there: Vec<f64> = own
             .iter()
-            .filter(|row| (row.work.point.as_str(), row.work.solution.as_str()) == (point, solution))
-            .filter_map(|row| row.timing.estimate_ns.map(libm::log))
+            .filter(|row| (row.work().point.as_str(), row.work().solution.as_str()) == (point, solution))
+            .filter_map(|row| row.estimate_ns().map(libm::log))
             .collect();
         Some(PointEvidence { point, solution, slower: libm::expm1(median(&there)? - (*class)?) })
     });
@@ -158,8 +206,8 @@ fn of_family<'a>(
         points: points.collect(),
         core_clock_khz: core,
         memory_clock_khz: memory,
-        power_mw: conditions(|row| row.conditions.power_mw.map(|mw| mw as f64)),
-        temperature_mc: conditions(|row| row.conditions.temperature_mc.map(|mc| mc as f64)),
+        power_mw: reading(Reading::PowerMilliwatts),
+        temperature_mc: reading(Reading::TemperatureMillidegrees),
         throttle,
     })
 }
@@ -195,29 +243,4 @@ fn cause(
     let explains = differ.filter_map(|(name, clock)| Some((name, left(clock)?)));
     let best = explains.min_by(|one, other| one.1.total_cmp(&other.1));
     best.map_or(Cause::Device, |(clock, _)| Cause::Clock { clock, reasons })
-}
-
-fn rows_of<'a>(study: &ClassStudy<'a>, family: &Family<'a>, device: usize) -> Vec<&'a Row> {
-    let id = study.devices[device];
-    family.rows.iter().copied().filter(|row| row.device.device_uuid == *id).collect()
-}
-
-/// A device's median reading beside the median over all devices' medians.
-fn compare(
-    study: &ClassStudy<'_>,
-    family: &Family<'_>,
-    device: usize,
-    read: fn(&Row) -> Option<f64>,
-) -> Option<Compared> {
-    let mut of_devices: std::collections::BTreeMap<&DeviceId, Vec<&Row>> = std::collections::BTreeMap::new();
-    family.rows.iter().for_each(|row| of_devices.entry(&row.device.device_uuid).or_default().push(row));
-    let own = median_of(of_devices.get(study.devices[device])?, read)?;
-    let all: Vec<f64> = of_devices.values().filter_map(|rows| median_of(rows, read)).collect();
-    let class = median(&all)?;
-    (own > 0.0 && class > 0.0).then_some(Compared { device: own, class })
-}
-
-/// Median of what rows read.
-pub(super) fn median_of(rows: &[&Row], read: fn(&Row) -> Option<f64>) -> Option<f64> {
-    median(&rows.iter().filter_map(|row| read(row)).collect::<Vec<_>>())
 }

@@ -84,12 +84,12 @@ fn bounds(bracket: Bracket) -> String {
 /// Points of some times, and for each the index of its work.
 fn points(works: &[Work<'_>], times: &[Option<f64>]) -> (Vec<usize>, Vec<WorkingSetPoint>) {
     let point = |(index, (work, seconds)): (usize, (&Work<'_>, &Option<f64>))| {
-        let working_set = Bytes(work.row.counts.working_set_bytes?);
+        let working_set = Bytes(work.row.counts().working_set_bytes?);
         Some((
             index,
             WorkingSetPoint {
                 working_set,
-                requested: Bytes(work.row.counts.bytes_requested),
+                requested: Bytes(work.row.counts().bytes_requested),
                 time: Seconds((*seconds)?),
             },
         ))
@@ -100,7 +100,7 @@ fn points(works: &[Work<'_>], times: &[Option<f64>]) -> (Vec<usize>, Vec<Working
 fn robust<'a>(part: &Part<'a>, names: Names, memory: Option<BytesPerSecond>, fits: &mut SweepFits<'a>) -> Found<'a> {
     let (indices, class_points) = points(&part.works, &part.times(Of::Class));
     let class = fit_points(&class_points, memory);
-    let of_devices = part.devices().into_iter().map(|device| {
+    let of_devices = part.devices().into_keys().map(|device| {
         let (_, points) = points(&part.works, &part.times(Of::Device(device)));
         fit_points(&points, memory).ok().map(|fit| fit.bracket)
     });
@@ -118,7 +118,7 @@ fn robust<'a>(part: &Part<'a>, names: Names, memory: Option<BytesPerSecond>, fit
         [(&class.launch_bound, RejectReason::LaunchBound, launch), (&class.short, RejectReason::SlowBelowCache, slow)]
     {
         let works = points.iter().filter_map(|point| part.works.get(*indices.get(*point)?));
-        let rows = works.flat_map(|work| work.rejected(reason, None, &format!("{} {what}", work.row.work.point)));
+        let rows = works.flat_map(|work| work.rejected(reason, None, &format!("{} {what}", work.row.work().point)));
         fits.rejected.extend(rows);
     }
     let left_out = |point: &usize| class.launch_bound.contains(point) || class.short.contains(point);

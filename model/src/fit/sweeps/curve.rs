@@ -1,14 +1,17 @@
 //! The rows of a sweep as works: what was timed, on which devices, and how long it takes on each and in the class.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::fit::class::Apart;
 use crate::fit::devices::{LEVELED_MIN, Outlier, point_levels};
 use crate::fit::interval::{self, Domain, Replicate, Spread};
 use crate::fit::pool::{RejectReason, Rejected};
+use crate::fit::record::Record;
 use crate::fit::{ConstantInterval, Coverage, Witness};
 use crate::id::DeviceId;
-use crate::row::Row;
+use crate::point::Dtype;
 use crate::statistics::{Interval, median};
 use crate::units::Seconds;
 
@@ -16,20 +19,22 @@ use crate::units::Seconds;
 #[derive(Debug, Clone)]
 pub(crate) struct Work<'a> {
     /// A row of it: names and counts are those of all.
-    pub(crate) row: &'a Row,
-    /// Its rows by device.
-    pub(crate) devices: BTreeMap<&'a DeviceId, Vec<&'a Row>>,
+    pub(crate) row: &'a Record,
+    /// Its rows, those of one device together. Works are copied from part to part, their rows are not.
+    pub(crate) rows: Rc<[&'a Record]>,
+    /// The time of each device by number, seconds.
+    times: Rc<[(u32, f64)]>,
     /// Time as a device at the centre of the class shows it, seconds.
     class_s: f64,
 }
 
 /// Whose time is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Of<'a> {
+pub(crate) enum Of {
     /// The class's.
     Class,
-    /// One device's.
-    Device(&'a DeviceId),
+    /// One device's, by number.
+    Device(u32),
     /// One round's, of a single device.
     Round(u64),
     /// The shortest sample of all, which is what the original fits.
@@ -37,23 +42,28 @@ pub(crate) enum Of<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Groups rows that feed fits by what they timed, in the order of names. Rows that disagree about the counts of one
-    /// point are different works.
-    pub(crate) fn all_of(rows: &[&'a Row]) -> Vec<Self> {
-        let mut works: BTreeMap<_, BTreeMap<&'a DeviceId, Vec<&'a Row>>> = BTreeMap::new();
-        for &row in rows.iter().filter(|row| row.feeds_fits()) {
-            let counts = &row.counts;
-            let amounts = (counts.bytes_requested, counts.bytes_distinct, counts.working_set_bytes);
-            let operations = (counts.flops, counts.scalar_ops, counts.tensor_ops);
-            let key = (&row.work.kernel, row.work.dtype, &row.work.point, &row.work.solution, amounts, operations);
-            works.entry(key).or_default().entry(&row.device.device_uuid).or_default().push(row);
+    /// Groups rows that feed fits, which are in the order of their pool, by what they timed, in the order of names. Rows
+    /// that disagree about the counts of one point are different works.
+    pub(crate) fn all_of(rows: &[&'a Record]) -> Vec<Self> {
+        let mut works: Vec<(WorkKey<'a>, Vec<&'a Record>)> = Vec::new();
+        for of_point in rows.chunk_by(|left, right| left.point_number == right.point_number) {
+            let mut alike: BTreeMap<WorkKey<'a>, Vec<&'a Record>> = BTreeMap::new();
+            for of_subject in of_point.chunk_by(|left, right| Arc::ptr_eq(left.subject(), right.subject())) {
+                let fit = of_subject.iter().copied().filter(|row| row.feeds_fits());
+                alike.entry(work_key(of_subject[0])).or_default().extend(fit);
+            }
+            works.extend(alike.into_iter().filter(|(_, rows)| !rows.is_empty()));
         }
-        let work = |devices: BTreeMap<&'a DeviceId, Vec<&'a Row>>| {
-            let times: Option<Vec<f64>> = devices.values().map(|rows| device_s(rows)).collect();
-            let class_s = median(&times?)?;
-            Some(Self { row: devices.values().next()?.first()?, devices, class_s })
-        };
-        works.into_values().filter_map(work).collect()
+        works.sort_by(|(left, _), (right, _)| left.cmp(right));
+        works.into_iter().filter_map(|(_, rows)| Self::of(rows)).collect()
+    }
+
+    fn of(rows: Vec<&'a Record>) -> Option<Self> {
+        let of_devices = rows.chunk_by(|left, right| left.device_number == right.device_number);
+        let time = |rows: &[&'a Record]| Some((rows.first()?.device_number, device_s(rows)?));
+        let times: Vec<(u32, f64)> = of_devices.map(time).collect::<Option<_>>()?;
+        let class_s = median(&times.iter().map(|(_, seconds)| *seconds).collect::<Vec<_>>())?;
+        Some(Self { row: rows.first()?, rows: rows.into(), times: times.into(), class_s })
     }
 
     /// The same works with class times as a device at the centre shows them, where devices share enough to tell.
@@ -61,33 +71,33 @@ impl<'a> Work<'a> {
         if devices_of(&works).len() < LEVELED_MIN {
             return works;
         }
-        let times = works.iter().map(|work| {
-            work.devices.iter().filter_map(|(device, rows)| Some((*device, device_s(rows)?))).collect::<Vec<_>>()
-        });
-        let levels = point_levels(&times.collect::<Vec<_>>());
+        let levels = point_levels(&works.iter().map(|work| &*work.times).collect::<Vec<_>>());
         for (work, level) in works.iter_mut().zip(levels) {
             work.class_s = level.unwrap_or(work.class_s);
         }
         works
     }
 
+    /// How many devices measured it.
+    pub(crate) fn devices(&self) -> usize {
+        self.times.len()
+    }
+
     /// Its time, seconds: positive and finite.
-    pub(crate) fn seconds(&self, of: Of<'_>) -> Option<f64> {
+    pub(crate) fn seconds(&self, of: Of) -> Option<f64> {
         let seconds = match of {
             Of::Class => Some(self.class_s),
-            Of::Device(device) => self.devices.get(device).and_then(|rows| device_s(rows)),
+            Of::Device(device) => {
+                let at = self.times.binary_search_by_key(&device, |(number, _)| *number).ok();
+                at.and_then(|at| self.times.get(at)).map(|(_, seconds)| *seconds)
+            }
             Of::Round(round) => {
-                let rows = self.devices.values().flatten();
-                let rounds = rows.flat_map(|row| &row.timing.rounds).filter(|found| found.round == round);
-                let times: Vec<f64> = rounds.map(|found| found.median_ns).collect();
+                let rounds = self.rows.iter().flat_map(|row| row.rounds()).filter(|(found, _)| *found == round);
+                let times: Vec<f64> = rounds.map(|(_, median_ns)| median_ns).collect();
                 median(&times).map(|ns| Seconds::from_ns(ns).0)
             }
             Of::Best => {
-                let rows = self.devices.values().flatten();
-                let samples = rows.flat_map(|row| row.timing.samples.iter().map(move |sample| (row, sample)));
-                let counted = samples.filter(|(_, sample)| sample.accepted && sample.round >= 1);
-                let enqueues = |row: &Row| row.timing.enqueues_per_sample.max(1) as f64;
-                let times = counted.map(|(row, sample)| sample.ns as f64 / enqueues(row));
+                let times = self.rows.iter().filter_map(|row| row.best_sample_ns());
                 times.reduce(f64::min).map(|ns| Seconds::from_ns(ns).0).or(Some(self.class_s))
             }
         };
@@ -97,41 +107,57 @@ impl<'a> Work<'a> {
     /// The row nearest to its class time, with `value` of seconds as the rate that it shows.
     pub(crate) fn witness(&self, value: impl Fn(f64) -> f64) -> Option<Witness> {
         let at = |ns: f64| value(Seconds::from_ns(ns).0);
-        let distance = |row: &Row| (row.timing.estimate_ns.unwrap_or(f64::INFINITY) * 1e-9 - self.class_s).abs();
+        let distance = |row: &Record| (row.estimate_ns().unwrap_or(f64::INFINITY) * 1e-9 - self.class_s).abs();
         // A time that is next to nothing shows no rate.
-        let shows = |row: &&Row| row.timing.estimate_ns.is_some_and(|ns| at(ns).is_finite());
-        let nearest = self.devices.values().flatten().copied().filter(shows).min_by(|left, right| {
+        let shows = |row: &&Record| row.estimate_ns().is_some_and(|ns| at(ns).is_finite());
+        let nearest = self.rows.iter().copied().filter(shows).min_by(|left, right| {
             let by_distance = distance(left).total_cmp(&distance(right));
-            by_distance.then_with(|| left.identity.row_id.cmp(&right.identity.row_id))
+            by_distance.then_with(|| left.key().cmp(right.key()))
         })?;
-        let ends = nearest.timing.interval_low_ns.zip(nearest.timing.interval_high_ns);
-        let interval = ends.and_then(|(low_ns, high_ns)| Interval { low: at(high_ns), high: at(low_ns) }.finite());
+        let ends = nearest.interval_ns();
+        let interval = ends.and_then(|ns| Interval { low: at(ns.high), high: at(ns.low) }.finite());
         Some(Witness {
-            row_id: nearest.identity.row_id.clone(),
-            device_uuid: nearest.device.device_uuid.clone(),
-            point: nearest.work.point.clone(),
-            solution: nearest.work.solution.clone(),
-            value: at(nearest.timing.estimate_ns?),
+            row_id: nearest.row_id(),
+            device_uuid: nearest.device().device_uuid.clone(),
+            point: nearest.work().point.clone(),
+            solution: nearest.work().solution.clone(),
+            value: at(nearest.estimate_ns()?),
             interval,
         })
     }
 
     /// Each of its rows, as left out for a reason.
     pub(crate) fn rejected(&self, reason: RejectReason, residual: Option<f64>, detail: &str) -> Vec<Rejected<'a>> {
-        let rows = self.devices.values().flatten();
-        rows.map(|row| Rejected { row, reason, detail: detail.to_owned(), residual }).collect()
+        self.rows.iter().map(|row| Rejected { row, reason, detail: detail.to_owned(), residual }).collect()
     }
 }
 
+/// What makes rows one work: names, and counts.
+type WorkKey<'a> = (&'a str, Dtype, &'a str, &'a str, (u64, u64, Option<u64>), (u64, u64, u64));
+
+fn work_key<'a>(row: &'a Record) -> WorkKey<'a> {
+    let (work, counts) = (row.work(), row.counts());
+    let amounts = (counts.bytes_requested, counts.bytes_distinct, counts.working_set_bytes);
+    let operations = (counts.flops, counts.scalar_ops, counts.tensor_ops);
+    (&work.kernel, work.dtype, &work.point, &work.solution, amounts, operations)
+}
+
 /// Several rows of one device for the same work: their median, seconds.
-fn device_s(rows: &[&Row]) -> Option<f64> {
-    let times: Option<Vec<f64>> = rows.iter().map(|row| row.timing.estimate_ns).collect();
+fn device_s(rows: &[&Record]) -> Option<f64> {
+    let times: Option<Vec<f64>> = rows.iter().map(|row| row.estimate_ns()).collect();
     median(&times?).map(|ns| Seconds::from_ns(ns).0)
 }
 
-/// The devices that measured any of these.
-pub(crate) fn devices_of<'a>(works: &[Work<'a>]) -> BTreeSet<&'a DeviceId> {
-    works.iter().flat_map(|work| work.devices.keys().copied()).collect()
+/// The devices that measured any of these, by number.
+pub(crate) fn devices_of<'a, 'w>(works: impl IntoIterator<Item = &'w Work<'a>>) -> BTreeMap<u32, &'a DeviceId>
+where
+    'a: 'w,
+{
+    let mut devices = BTreeMap::new();
+    for row in works.into_iter().flat_map(|work| work.rows.iter()) {
+        devices.entry(row.device_number).or_insert_with(|| &row.device().device_uuid);
+    }
+    devices
 }
 
 /// What a constant over `used` of the works of a part rests on, and its only device.
@@ -140,9 +166,9 @@ pub(crate) fn coverage<'a>(
     points_total: usize,
     devices_total: usize,
 ) -> (Coverage, Option<&'a DeviceId>) {
-    let devices: BTreeSet<&'a DeviceId> = used.iter().flat_map(|work| work.devices.keys().copied()).collect();
+    let devices = devices_of(used.iter().copied());
     let (devices_used, points_used) = (devices.len(), used.len());
-    let only_device = devices.first().copied().filter(|_| devices_used == 1);
+    let only_device = devices.into_values().next().filter(|_| devices_used == 1);
     (Coverage { devices_used, devices_total, points_used, points_total }, only_device)
 }
 
@@ -163,15 +189,13 @@ pub(crate) fn refits<const N: usize>(
     fit: impl Fn(&[Option<f64>]) -> Refit<N>,
 ) -> (Replicate, Result<Vec<[f64; N]>, ConstantInterval>) {
     let devices = devices_of(works);
-    let (replicate, replicates): (Replicate, Vec<Of<'_>>) = if devices.len() == 1 {
-        let rows = works.iter().flat_map(|work| work.devices.values().flatten());
-        let rounds: BTreeSet<u64> = rows
-            .flat_map(|row| row.timing.rounds.iter().map(|round| round.round))
-            .filter(|round| *round >= 1)
-            .collect();
+    let (replicate, replicates): (Replicate, Vec<Of>) = if devices.len() == 1 {
+        let rows = works.iter().flat_map(|work| work.rows.iter());
+        let rounds: BTreeSet<u64> =
+            rows.flat_map(|row| row.rounds().map(|(round, _)| round)).filter(|round| *round >= 1).collect();
         (Replicate::Round, rounds.into_iter().map(Of::Round).collect())
     } else {
-        (Replicate::Device, devices.into_iter().map(Of::Device).collect())
+        (Replicate::Device, devices.into_keys().map(Of::Device).collect())
     };
     let mut found = Vec::new();
     for of in replicates {
@@ -203,8 +227,8 @@ pub(crate) fn spread<const N: usize>(
 }
 
 /// The row as left out, if its device or its hour stands apart in its family.
-pub(crate) fn apart<'a>(apart: &Apart<'a>, row: &'a Row) -> Option<Rejected<'a>> {
-    let (device, kernel) = (&row.device.device_uuid, &row.work.kernel);
+pub(crate) fn apart<'a>(apart: &Apart<'a>, row: &'a Record) -> Option<Rejected<'a>> {
+    let (device, kernel) = (&row.device().device_uuid, &row.work().kernel);
     let (reason, slower, detail) = if let Some(Outlier { effect, z, .. }) = apart.device(row) {
         let (slower, z) = (libm::expm1(*effect), z.abs());
         let percent = slower * 100.0;

@@ -38,9 +38,9 @@ pub(super) fn fit<'a>(taken: &Taken<'a>, mode: Mode, fits: &mut SweepFits<'a>) -
     // The first point's geometry leads: the first by name, and not the one that happened to be read first.
     timed.sort_by(|(left, left_work), (right, right_work)| {
         let blocks =
-            |work: &Work<'_>| work.row.counts.launch_contexts.iter().map(|context| context.blocks).sum::<u64>();
+            |work: &Work<'_>| work.row.counts().launch_contexts.iter().map(|context| context.blocks).sum::<u64>();
         let order = (&left.geometry, blocks(left_work)).cmp(&(&right.geometry, blocks(right_work)));
-        order.then(left_work.row.work.point.cmp(&right_work.row.work.point))
+        order.then(left_work.row.work().point.cmp(&right_work.row.work().point))
     });
     if timed.is_empty() {
         fits.estimated.push(taken.nothing(FILL_THREADS, Unit::Threads));
@@ -52,7 +52,7 @@ pub(super) fn fit<'a>(taken: &Taken<'a>, mode: Mode, fits: &mut SweepFits<'a>) -
         let Some((_, work)) = timed.get(*index) else { continue };
         let detail = format!(
             "{} reaches {:.1}% of its geometry's throughput, and {:.1}% are needed",
-            work.row.work.point,
+            work.row.work().point,
             part_of_best * 100.0,
             STARVED * 100.0
         );
@@ -65,7 +65,7 @@ pub(super) fn fit<'a>(taken: &Taken<'a>, mode: Mode, fits: &mut SweepFits<'a>) -
         .map(|(_, (_, work))| *work)
         .collect();
     let points: Vec<LaunchPoint> = timed.into_iter().map(|(point, _)| point).collect();
-    let multiprocessors = part.works.first().map_or(0, |work| work.row.device.compute_units);
+    let multiprocessors = part.works.first().map_or(0, |work| work.row.device().compute_units);
     let (outcomes, filled) = outcomes(&points, multiprocessors, mode);
     for (name, outcome) in [FILL_THREADS, DEVICE_FILL_THREADS].into_iter().zip(outcomes) {
         let used: &[&Work<'a>] = if filled.is_some() { &used } else { &[] };
@@ -75,9 +75,9 @@ pub(super) fn fit<'a>(taken: &Taken<'a>, mode: Mode, fits: &mut SweepFits<'a>) -
 }
 
 fn point(work: &Work<'_>, seconds: f64) -> LaunchPoint {
-    let (row, counts) = (work.row, &work.row.counts);
+    let (row, counts) = (work.row, work.row.counts());
     LaunchPoint {
-        geometry: format!("{}/{}/{}", row.work.kernel, row.work.dtype, geometry(row)),
+        geometry: format!("{}/{}/{}", row.work().kernel, row.work().dtype, geometry(row)),
         contexts: counts.launch_contexts.clone(),
         tensor_ops: counts.tensor_ops,
         time: Seconds(seconds),

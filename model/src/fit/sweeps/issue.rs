@@ -53,10 +53,10 @@ pub(super) fn fit<'a>(taken: &Taken<'a>, fill: Option<&Filled>, mode: Mode, fits
 
 /// Scalar operations of a work, for a full device where a fill is given.
 fn operations(work: &Work<'_>, fill: Option<FillModel>) -> Option<f64> {
-    let operations = work.row.counts.scalar_ops as f64;
+    let operations = work.row.counts().scalar_ops as f64;
     let full = match fill {
         None => operations,
-        Some(fill) => operations / fill.launch_fill(&work.row.counts.launch_contexts)?,
+        Some(fill) => operations / fill.launch_fill(&work.row.counts().launch_contexts)?,
     };
     (full.is_finite() && full > 0.0).then_some(full)
 }
@@ -102,7 +102,7 @@ fn robust<'a>(part: Part<'a>, fill: Option<&Filled>, fits: &mut SweepFits<'a>) -
             let Some(work) = indices.get(point.index).and_then(|index| part.works.get(*index)) else { continue };
             // The fit's residual is a part of the point's own time; what is told is how much slower than the line it is.
             let slower = point.residual / (1.0 - point.residual);
-            let detail = format!("{} is {:+.1}% {what}", work.row.work.point, slower * 100.0);
+            let detail = format!("{} is {:+.1}% {what}", work.row.work().point, slower * 100.0);
             fits.rejected.extend(work.rejected(reason, Some(slower).filter(|slower| slower.is_finite()), &detail));
         }
     }
@@ -166,7 +166,7 @@ fn seed<'a>(part: Part<'a>, fill: Option<&Filled>) -> Lined<'a> {
     let timed: Vec<(&Work<'a>, f64)> =
         part.works.iter().zip(times).filter_map(|(work, seconds)| Some((work, seconds?))).collect();
     let point = |(work, seconds): &(&Work<'a>, f64)| {
-        let counts = &work.row.counts;
+        let counts = work.row.counts();
         IssuePoint { scalar_ops: counts.scalar_ops, time: Seconds(*seconds), contexts: counts.launch_contexts.clone() }
     };
     let points: Vec<IssuePoint> = timed.iter().map(point).collect();

@@ -24,18 +24,18 @@ pub(super) fn peaks<'a>(taken: &Taken<'a>, mode: Mode, fits: &mut SweepFits<'a>)
     let mut pipes: BTreeMap<(Pipe, _), Vec<(f64, String, Estimated<'a>)>> = BTreeMap::new();
     for mut part in taken.parts() {
         let of = if mode == Mode::Seed { Of::Best } else { Of::Class };
-        let flops = |work: &Work<'_>| work.row.counts.flops as f64;
+        let flops = |work: &Work<'_>| work.row.counts().flops as f64;
         let rate = |work: &Work<'_>| {
             let rate = flops(work) / work.seconds(of)?;
-            (work.row.counts.ops_exact && rate.is_finite() && rate > 0.0).then_some(rate)
+            (work.row.counts().ops_exact && rate.is_finite() && rate > 0.0).then_some(rate)
         };
         // A size that only one unusual device measured does not speak for its class.
-        let most = part.works.iter().map(|work| work.devices.len()).max().unwrap_or(0);
-        let shown = part.works.iter().filter(|work| work.devices.len() * 2 >= most);
+        let most = part.works.iter().map(|work| work.devices()).max().unwrap_or(0);
+        let shown = part.works.iter().filter(|work| work.devices() * 2 >= most);
         let best = shown
             .filter_map(|work| Some((work, rate(work)?)))
             .reduce(|best, next| if next.1 > best.1 { next } else { best });
-        let pipe = match part.works.iter().any(|work| work.row.counts.tensor_ops > 0) {
+        let pipe = match part.works.iter().any(|work| work.row.counts().tensor_ops > 0) {
             true => Pipe::Tensor,
             false => Pipe::Scalar,
         };
@@ -65,7 +65,7 @@ pub(super) fn peaks<'a>(taken: &Taken<'a>, mode: Mode, fits: &mut SweepFits<'a>)
 /// The time of the fastest empty launch.
 pub(super) fn launch_latency<'a>(taken: &Taken<'a>, mode: Mode, fits: &mut SweepFits<'a>) {
     let mut part = taken.whole();
-    part.works.retain(|work| work.row.work.kernel == EMPTY);
+    part.works.retain(|work| work.row.work().kernel == EMPTY);
     let of = if mode == Mode::Seed { Of::Best } else { Of::Class };
     let timed = part.works.iter().filter_map(|work| Some((work, work.seconds(of)?)));
     let Some((work, seconds)) = timed.reduce(|best, next| if next.1 < best.1 { next } else { best }) else {
@@ -80,7 +80,7 @@ pub(super) fn launch_latency<'a>(taken: &Taken<'a>, mode: Mode, fits: &mut Sweep
         Mode::Robust => spread(&refitted, |values| values[0], seconds, Domain::Positive),
         Mode::Seed => Spread::none(ConstantInterval::SeedMode),
     };
-    let solution = Some(format!("{EMPTY} {}", work.row.work.solution));
+    let solution = Some(format!("{EMPTY} {}", work.row.work().solution));
     let outcome = Outcome::Measured(Value::new(seconds, spread));
     fits.estimated.push(Estimated { solution, ..part.estimated(LAUNCH_LATENCY, Unit::Seconds, &[work], outcome) });
 }
@@ -91,15 +91,15 @@ pub(super) fn seed_memory<'a>(taken: &Taken<'a>, options: &Options, fits: &mut S
     let memory = taken.works.iter().filter(|work| work.row.speaks_for_dram(options.footprint_factor));
     let timed: Vec<(&Work<'a>, f64)> = memory.filter_map(|work| Some((work, work.seconds(Of::Best)?))).collect();
     let row = |(work, seconds): &(&Work<'a>, f64)| EnvelopeRow {
-        label: work.row.work.point.clone(),
+        label: work.row.work().point.clone(),
         time: Seconds(*seconds),
         bound: None,
-        kernels: work.row.counts.kernels,
-        flops: work.row.counts.flops,
-        bytes: work.row.counts.bytes_moved(),
-        flops_exact: work.row.counts.ops_exact,
-        bytes_exact: work.row.counts.bytes_exact,
-        opaque: work.row.counts.opaque,
+        kernels: work.row.counts().kernels,
+        flops: work.row.counts().flops,
+        bytes: work.row.counts().bytes_moved(),
+        flops_exact: work.row.counts().ops_exact,
+        bytes_exact: work.row.counts().bytes_exact,
+        opaque: work.row.counts().opaque,
     };
     let leg = envelope::fit(&timed.iter().map(row).collect::<Vec<_>>()).memory;
     let shown = leg.and_then(|leg| Some((leg.peak, timed.get(leg.witness)?.0)));
@@ -108,7 +108,7 @@ pub(super) fn seed_memory<'a>(taken: &Taken<'a>, options: &Options, fits: &mut S
         return;
     };
     let value = Value {
-        witness: work.witness(|seconds| work.row.counts.bytes_moved() as f64 / seconds),
+        witness: work.witness(|seconds| work.row.counts().bytes_moved() as f64 / seconds),
         ..Value::new(peak, Spread::none(ConstantInterval::Witness))
     };
     let part = taken.whole();

@@ -12,7 +12,7 @@ use crate::fit::estimated::ValueSet;
 use crate::fit::pool::RejectReason;
 use crate::id::RunId;
 use crate::import::{Source, probe};
-use crate::row::{LaunchContext, Origin};
+use crate::row::{LaunchContext, Origin, Row};
 use crate::testing::{Random, RowSpec, h200_facts};
 
 fn probe_rows(names: &[&str]) -> Vec<Row> {
