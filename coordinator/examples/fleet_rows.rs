@@ -38,7 +38,8 @@ fn main() -> Result<(), Failure> {
     let threads = thread::available_parallelism()?.get();
     let parts = devices.div_ceil(DEVICES_OF_PART);
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| write_parts(&folder, &next, parts, devices))).collect();
+        let workers: Vec<_> =
+            (0..threads).map(|_| scope.spawn(|| write_parts(&folder, &next, parts, devices))).collect();
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| Err("a writer gave up".into())))
     })
 }

@@ -6,9 +6,11 @@
 
 mod part;
 mod read;
+mod records;
 
 pub use part::{PartError, PartInfo, write_part};
 pub use read::{ReadError, ReadReport, RowFilter, SkippedFile, read_part, read_parts, read_paths};
+pub use records::{RecordReport, read_records};
 
 /// Key of the footer's metadata that holds the chunks of a part: a JSON list of their identifiers.
 pub const CHUNKS_KEY: &str = "fleetcal.chunks";

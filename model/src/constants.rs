@@ -3,14 +3,13 @@
 //! A document is a **body**, which the same rows and options give byte for byte on any machine, and an **envelope**,
 //! which says when and by whom it was made. The digest of the body is what a signature signs and what a consumer pins.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use crate::device::ClassKey;
 use crate::digest::SetDigest;
 use crate::fit::bandwidth::{self, BandwidthFit, Floor};
 use crate::fit::pool::{Pool, RejectReason, Rejected};
-use crate::fit::record::{Context, Record};
+use crate::fit::record::{Context, Record, once};
 use crate::fit::{MODEL_VERSION, Mode, Options, sweeps};
 use crate::id::{ClassId, RowId, RunId};
 use crate::point::Sweep;
@@ -218,12 +217,7 @@ fn fits(pool: &Pool, options: &Options) -> (Vec<Constant>, Vec<RejectedRow>) {
 
 /// What rows share of what they were measured for, each once.
 fn contexts(rows: &[Record]) -> Vec<&Context> {
-    let shared = rows.iter().map(|row| (Arc::as_ptr(row.shared_context()).addr(), row.context()));
-    let mut contexts = BTreeMap::new();
-    for (address, context) in shared {
-        contexts.entry(address).or_insert(context);
-    }
-    contexts.into_values().collect()
+    once(rows, Record::shared_context).into_values().collect()
 }
 
 impl From<Rejected<'_>> for RejectedRow {

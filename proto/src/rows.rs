@@ -11,14 +11,17 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_schema::{ArrowError, Field, FieldRef};
 use fleetcal_model::row::Row;
 
+mod content;
 mod frame;
 mod groups;
 mod ipc;
 mod record;
+mod records;
 mod schema;
 
 pub use ipc::{Decoder, encode_batches, schema_message};
 pub use record::{Key, Kind, Record, keys};
+pub use records::RecordReader;
 pub use schema::{SCHEMA_VERSION_KEY, SchemaError, check_schema, schema};
 
 /// Rows that cannot be put into the table, or a table that holds no rows.

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fleetcal_coordinator::rows::{ReadReport, read_paths};
+use fleetcal_coordinator::rows::{RecordReport, read_records};
 use fleetcal_model::constants::{Document, Envelope};
-use fleetcal_model::explain::explain;
-use fleetcal_model::fit::intake::{Intake, IntakeError, intake};
+use fleetcal_model::fit::intake::{IntakeError, intake_records};
+use fleetcal_model::fit::record::Recorder;
 use fleetcal_model::fit::{Mode, Options};
 use fleetcal_model::id::RunId;
-use fleetcal_model::row::Row;
+use fleetcal_model::row::{DeviceColumns, Origin};
 
 use crate::args::{FitArguments, Output};
 use crate::command::unread;
@@ -19,6 +19,7 @@ use crate::failure::{Failure, Kind};
 use crate::render::{self, counted};
 
 mod calibration;
+mod explain;
 mod probe;
 
 pub(super) fn run(arguments: &FitArguments) -> Result<ExitCode, Failure> {
@@ -36,17 +37,38 @@ pub(super) fn run(arguments: &FitArguments) -> Result<ExitCode, Failure> {
         }
         return calibration::run(&calibrations, arguments);
     }
-    let ReadReport { mut rows, skipped } = read(others)?;
-    rows.retain(|row| arguments.origin.is_none_or(|origin| row.identity.origin == origin));
-    if let Some(class) = &arguments.class {
-        rows.retain(|row| {
-            row.device.class_slug.starts_with(class) || row.device.class_id.as_str().starts_with(class.as_str())
-        });
+    match &arguments.explain {
+        Some(wanted) => explain::run(others, arguments, wanted),
+        None => fit(others, arguments),
     }
-    if rows.is_empty() {
-        return Err(Failure::said(Kind::NotFound, "no row is left to fit: no file holds one of that class and origin"));
+}
+
+/// Fits rows, of which only what fits need is kept: a fleet's may not fit into memory.
+fn fit(paths: Vec<PathBuf>, arguments: &FitArguments) -> Result<ExitCode, Failure> {
+    let RecordReport { mut records, skipped } = read(paths)?;
+    records.retain(|record| is_wanted(arguments, record.device(), record.context().origin));
+    if records.is_empty() {
+        return Err(none_left());
     }
-    let Intake { rows, duplicates, superseded } = intake(&rows, arguments.mixed_sources).map_err(refused)?;
+    let taken = intake_records(records, arguments.mixed_sources).map_err(refused)?;
+    note_left_out(taken.duplicates, taken.superseded);
+    let envelope = envelope(taken.records.iter().map(|record| &record.context().run_id));
+    let documents = Document::fit_records(taken.records, &options(arguments, arguments.mode), &envelope);
+    print(&documents, arguments.output.output)?;
+    Ok(unread::exit_code(&skipped))
+}
+
+/// Whether the arguments ask for rows of that device and origin.
+fn is_wanted(arguments: &FitArguments, device: &DeviceColumns, origin: Origin) -> bool {
+    let is_class = |class: &String| device.class_slug.starts_with(class) || device.class_id.as_str().starts_with(class);
+    arguments.origin.is_none_or(|wanted| origin == wanted) && arguments.class.as_ref().is_none_or(is_class)
+}
+
+fn none_left() -> Failure {
+    Failure::said(Kind::NotFound, "no row is left to fit: no file holds one of that class and origin")
+}
+
+fn note_left_out(duplicates: usize, superseded: usize) {
     if duplicates > 0 {
         render::note(&format!("further copies, left out: {}", counted(duplicates as u64, "row")));
     }
@@ -54,51 +76,29 @@ pub(super) fn run(arguments: &FitArguments) -> Result<ExitCode, Failure> {
         let rows = counted(superseded as u64, "row");
         render::note(&format!("of attempts that a later one replaced, left out: {rows}"));
     }
-    match &arguments.explain {
-        Some(wanted) => explain_all(&rows, arguments, wanted)?,
-        None => print(&documents(&rows, arguments, arguments.mode), arguments.output.output)?,
-    }
-    Ok(unread::exit_code(&skipped))
 }
 
-/// Explains a constant of every class that has it.
-fn explain_all(rows: &[&Row], arguments: &FitArguments, wanted: &str) -> Result<(), Failure> {
-    let originals = documents(rows, arguments, Mode::Seed);
-    let mut refused = None;
-    let mut said = false;
-    for document in documents(rows, arguments, arguments.mode) {
-        let original = originals.iter().find(|original| original.body.class_id == document.body.class_id);
-        match explain(&document, original.filter(|_| arguments.mode != Mode::Seed), rows, wanted) {
-            Ok(page) => {
-                render::text(&page);
-                said = true;
-            }
-            Err(error) => refused = Some(error),
-        }
-    }
-    match refused {
-        Some(error) if !said => Err(Failure::new(Kind::NotFound, error)),
-        _ => Ok(()),
-    }
-}
-
-fn documents(rows: &[&Row], arguments: &FitArguments, mode: Mode) -> Vec<Document> {
+fn options(arguments: &FitArguments, mode: Mode) -> Options {
     let (footprint_factor, sizes_min) = (arguments.footprint_factor, arguments.sizes_min);
-    let options = Options { footprint_factor, sizes_min, mode };
+    Options { footprint_factor, sizes_min, mode }
+}
+
+/// What stands around the constants of rows of these runs.
+fn envelope<'a>(runs: impl Iterator<Item = &'a RunId>) -> Envelope {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let runs: BTreeSet<&RunId> = rows.iter().map(|row| &row.identity.run_id).collect();
-    let run_id = match (runs.first(), runs.len()) {
-        (Some(run), 1) => (*run).clone(),
+    let mut runs = runs;
+    let first = runs.next();
+    let run_id = match first {
+        Some(run) if runs.all(|other| other == run) => run.clone(),
         // The body names them all.
         _ => RunId::new("several"),
     };
-    let envelope = Envelope {
+    Envelope {
         created_utc_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
         created_by: "fleetcal fit".to_owned(),
         run_id,
         coordinator_version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
-    Document::fit(rows.iter().copied(), &options, &envelope)
+    }
 }
 
 fn print(documents: &[Document], output: Output) -> Result<(), Failure> {
@@ -151,16 +151,21 @@ fn expand(names: &[String]) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths.into_iter().collect())
 }
 
-/// Rows of all files. What cannot be read is named; where nothing could be, that is a failure.
-fn read(paths: Vec<PathBuf>) -> Result<ReadReport, Failure> {
+/// Records of all files. What cannot be read is named; where nothing could be, that is a failure.
+fn read(paths: Vec<PathBuf>) -> Result<RecordReport, Failure> {
     let (probes, ours): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(|path| has_extension(path, "csv"));
-    let mut report = read_paths(&ours);
+    let mut report = read_records(&ours);
+    let mut recorder = Recorder::default();
     for path in &probes {
-        report.rows.extend(probe::read(path)?);
+        report.records.extend(probe::read(path)?.iter().map(|row| recorder.record(row)));
     }
-    unread::name(&report)?;
-    if report.rows.is_empty() {
-        return Err(Failure::said(Kind::DataFolder, "these files hold no rows"));
+    unread::name(&report.skipped, report.records.is_empty())?;
+    if report.records.is_empty() {
+        return Err(no_rows());
     }
     Ok(report)
+}
+
+fn no_rows() -> Failure {
+    Failure::said(Kind::DataFolder, "these files hold no rows")
 }

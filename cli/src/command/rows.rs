@@ -51,7 +51,7 @@ fn read(arguments: &RowsArguments) -> Result<ReadReport, Failure> {
         None => RowFilter::All,
     };
     let report = read_parts(&arguments.data, &filter);
-    unread::name(&report)?;
+    unread::name(&report.skipped, report.rows.is_empty())?;
     match &arguments.run {
         Some(run) if report.rows.is_empty() && report.skipped.is_empty() => {
             let sentence = format!("there are no rows of run `{run}` in {}", folder.display());

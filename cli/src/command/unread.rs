@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use fleetcal_coordinator::rows::{ReadError, ReadReport, SkippedFile};
+use fleetcal_coordinator::rows::{ReadError, SkippedFile};
 
 use crate::failure::{Failure, Kind};
 use crate::render::{self, counted};
@@ -11,20 +11,17 @@ use crate::render::{self, counted};
 ///
 /// # Errors
 /// [`Kind::DataFolder`] where that left no rows at all.
-pub(super) fn name(report: &ReadReport) -> Result<(), Failure> {
-    for skipped in &report.skipped {
+pub(super) fn name(all_skipped: &[SkippedFile], is_empty: bool) -> Result<(), Failure> {
+    for skipped in all_skipped {
         let path = skipped.path.display();
         // Of a file with a broken seal all other rows count.
         let what = if matches!(skipped.reason, ReadError::BrokenSeals { .. }) { "" } else { " was skipped" };
         render::note(&format!("{path}{what}: {}", skipped.reason));
     }
-    if !report.rows.is_empty() {
+    if !is_empty || all_skipped.is_empty() {
         return Ok(());
     }
-    if report.skipped.is_empty() {
-        return Ok(());
-    }
-    let sentence = format!("no row could be read: {} skipped", counted(report.skipped.len() as u64, "file"));
+    let sentence = format!("no row could be read: {} skipped", counted(all_skipped.len() as u64, "file"));
     Err(Failure::said(Kind::DataFolder, sentence))
 }
 

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_schema::Schema;
+use arrow_schema::{Schema, SchemaRef};
 use fleetcal_model::estimate::verify_seal;
 use fleetcal_model::id::{RowId, RunId};
 use fleetcal_model::row::Row;
@@ -97,11 +97,17 @@ pub fn read_parts(data_folder: &Path, filter: &RowFilter) -> ReadReport {
 /// Reads these files, and of folders every `*.parquet` below them, in that order. Never fails as a whole, as
 /// [`read_parts`] does not.
 pub fn read_paths(paths: &[PathBuf]) -> ReadReport {
+    let (files, skipped) = expand(paths);
+    read_all(files, skipped)
+}
+
+/// These files, and of folders every `*.parquet` below them; folders that cannot be read are skipped.
+pub(super) fn expand(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<SkippedFile>) {
     let (mut files, mut skipped) = (Vec::new(), Vec::new());
     for path in paths {
         if path.is_dir() { find_parts(path, &mut files, &mut skipped) } else { files.push(path.clone()) }
     }
-    read_all(files, skipped)
+    (files, skipped)
 }
 
 fn read_all(files: Vec<PathBuf>, skipped: Vec<SkippedFile>) -> ReadReport {
@@ -160,12 +166,7 @@ pub fn read_part(path: &Path) -> Result<Vec<Row>, ReadError> {
 }
 
 fn read_rows(file: File) -> Result<Vec<Row>, ReadError> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
-    // Parquet's reader keeps the columns and leaves the metadata in the footer.
-    let version = footer_value(&builder, SCHEMA_VERSION_KEY).map(|version| (SCHEMA_VERSION_KEY.to_owned(), version));
-    let metadata: HashMap<_, _> = version.into_iter().collect();
-    let schema = Arc::new(Schema::new_with_metadata(builder.schema().fields().clone(), metadata));
-    check_schema(&schema).map_err(RowsError::from)?;
+    let (builder, schema) = open(file)?;
     let mut rows = Vec::new();
     for batch in builder.build()? {
         let batch = batch.and_then(|batch| batch.with_schema(Arc::clone(&schema))).map_err(RowsError::from)?;
@@ -174,9 +175,20 @@ fn read_rows(file: File) -> Result<Vec<Row>, ReadError> {
     Ok(rows)
 }
 
+/// A reader of a file, and the schema of its rows, which is ours.
+pub(super) fn open(file: File) -> Result<(ParquetRecordBatchReaderBuilder<File>, SchemaRef), ReadError> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+    // Parquet's reader keeps the columns and leaves the metadata in the footer.
+    let version = footer_value(&builder, SCHEMA_VERSION_KEY).map(|version| (SCHEMA_VERSION_KEY.to_owned(), version));
+    let metadata: HashMap<_, _> = version.into_iter().collect();
+    let schema = Arc::new(Schema::new_with_metadata(builder.schema().fields().clone(), metadata));
+    check_schema(&schema).map_err(RowsError::from)?;
+    Ok((builder, schema))
+}
+
 /// Runs the Parquet reader so that a file cannot take the coordinator down. The reader asserts what a footer claims,
 /// for example that no column begins before the file does; a flipped bit on a disk is enough to break that.
-fn contained<T>(read: impl FnOnce() -> Result<T, ReadError>) -> Result<T, ReadError> {
+pub(super) fn contained<T>(read: impl FnOnce() -> Result<T, ReadError>) -> Result<T, ReadError> {
     // Nothing outlives the closure but the answer, so nothing can be seen half changed.
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

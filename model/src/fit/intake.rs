@@ -4,8 +4,9 @@
 //! A coordinator knows which attempts won and hands over those rows alone. Files say less: of several attempts at a
 //! task the latest counts, since it goes on from what the earlier ones measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::record::{Context, Record, Recorder, once};
 use crate::id::{ClassId, RowId, RunId, TaskId};
 use crate::point::{Dtype, Sweep};
 use crate::row::{Origin, Row};
@@ -15,6 +16,17 @@ use crate::row::{Origin, Row};
 pub struct Intake<'a> {
     /// The rows.
     pub rows: Vec<&'a Row>,
+    /// Further copies of rows among them.
+    pub duplicates: usize,
+    /// Rows of attempts that a later one replaced.
+    pub superseded: usize,
+}
+
+/// The same of records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordIntake {
+    /// The records.
+    pub records: Vec<Record>,
     /// Further copies of rows among them.
     pub duplicates: usize,
     /// Rows of attempts that a later one replaced.
@@ -64,25 +76,76 @@ pub enum IntakeError {
 /// # Errors
 /// [`IntakeError`].
 pub fn intake<'a>(rows: &'a [Row], mixed_sources: bool) -> Result<Intake<'a>, IntakeError> {
-    let mut known: BTreeMap<&RowId, &Row> = BTreeMap::new();
-    let mut latest: BTreeMap<(&RunId, &TaskId), u64> = BTreeMap::new();
-    for row in rows {
-        let first = known.entry(&row.identity.row_id).or_insert(row);
-        if first.identity.content_hash != row.identity.content_hash {
-            return Err(IntakeError::Contradiction { row: row.identity.row_id.clone() });
+    let mut recorder = Recorder::default();
+    let records: Vec<Record> = rows.iter().map(|row| recorder.record(row)).collect();
+    let Sorted { kept, duplicates, superseded } = sort_out(&records, mixed_sources)?;
+    Ok(Intake { rows: kept.into_iter().map(|at| &rows[at]).collect(), duplicates, superseded })
+}
+
+/// The same of records, which stay in their order.
+///
+/// # Errors
+/// [`IntakeError`].
+pub fn intake_records(mut records: Vec<Record>, mixed_sources: bool) -> Result<RecordIntake, IntakeError> {
+    let Sorted { kept, duplicates, superseded } = sort_out(&records, mixed_sources)?;
+    if kept.len() < records.len() {
+        let mut keep = vec![false; records.len()];
+        kept.into_iter().for_each(|at| keep[at] = true);
+        let mut keep = keep.into_iter();
+        records.retain(|_| keep.next().unwrap_or(false));
+    }
+    Ok(RecordIntake { records, duplicates, superseded })
+}
+
+/// Which records may be fitted.
+struct Sorted {
+    /// Their places, by identity.
+    kept: Vec<usize>,
+    duplicates: usize,
+    superseded: usize,
+}
+
+fn sort_out(records: &[Record], mixed_sources: bool) -> Result<Sorted, IntakeError> {
+    let mut order: Vec<(u64, usize)> = records.iter().enumerate().map(|(at, row)| (row.key().prefix(), at)).collect();
+    order.sort_unstable_by(|left, right| {
+        let by_key = || records[left.1].key().cmp(records[right.1].key());
+        left.0.cmp(&right.0).then_with(by_key).then(left.1.cmp(&right.1))
+    });
+    let is_copy = |first: &(u64, usize), next: &(u64, usize)| {
+        first.0 == next.0 && records[first.1].key() == records[next.1].key()
+    };
+    for copies in order.chunk_by(is_copy) {
+        let first = &records[copies[0].1];
+        if copies.iter().any(|(_, at)| records[*at].digest() != first.digest()) {
+            return Err(IntakeError::Contradiction { row: first.row_id() });
         }
-        let attempt = latest.entry((&row.identity.run_id, &row.identity.task_id)).or_default();
-        *attempt = row.identity.attempt.max(*attempt);
     }
-    let duplicates = rows.len() - known.len();
-    let counts = |row: &&Row| latest.get(&(&row.identity.run_id, &row.identity.task_id)) == Some(&row.identity.attempt);
-    let unique = known.len();
-    let kept: Vec<&Row> = known.into_values().filter(counts).collect();
-    one_origin(&kept)?;
+    order.dedup_by(|next, first| is_copy(first, next));
+    let duplicates = records.len() - order.len();
+    let unique = order.len();
+    let replaced = replaced(records);
+    let counts = |row: &Record| replaced.is_empty() || !replaced.contains(&row.context_address());
+    let kept: Vec<usize> = order.into_iter().map(|(_, at)| at).filter(|at| counts(&records[*at])).collect();
+    let is_whole = kept.len() == unique;
+    // In their own order where all of them count: it is that of memory.
+    let all = records.iter().filter(|row| is_whole || counts(row));
+    one_origin(all.clone())?;
     if !mixed_sources {
-        one_source_each(&kept)?;
+        one_source_each(all)?;
     }
-    Ok(Intake { superseded: unique - kept.len(), rows: kept, duplicates })
+    Ok(Sorted { superseded: unique - kept.len(), kept, duplicates })
+}
+
+/// Addresses of contexts of attempts that a later one replaced.
+fn replaced(records: &[Record]) -> BTreeSet<usize> {
+    let contexts = once(records, Record::shared_context);
+    let mut latest: BTreeMap<(&RunId, &TaskId), u64> = BTreeMap::new();
+    for context in contexts.values() {
+        let attempt = latest.entry((&context.run_id, &context.task_id)).or_default();
+        *attempt = context.attempt.max(*attempt);
+    }
+    let is_replaced = |context: &Context| latest.get(&(&context.run_id, &context.task_id)) != Some(&context.attempt);
+    contexts.into_iter().filter(|(_, context)| is_replaced(context)).map(|(address, _)| address).collect()
 }
 
 /// Of every point and solution of a task on a device, screened or measured, the rows of its latest attempt that has any, in the order given, and how many rows
@@ -105,29 +168,35 @@ pub fn latest_of_each(rows: Vec<Row>) -> (Vec<Row>, usize) {
     (kept, left_out)
 }
 
-fn one_origin(rows: &[&Row]) -> Result<(), IntakeError> {
-    let mut origins = rows.iter().map(|row| row.identity.origin);
-    let Some(first) = origins.next() else { return Ok(()) };
-    match origins.find(|origin| *origin != first) {
+fn one_origin<'a>(mut rows: impl Iterator<Item = &'a Record>) -> Result<(), IntakeError> {
+    let origin = |row: &Record| row.context().origin;
+    let Some(first) = rows.next().map(origin) else { return Ok(()) };
+    match rows.map(origin).find(|origin| *origin != first) {
         Some(second) => Err(IntakeError::MixedOrigins { first: first.min(second), second: first.max(second) }),
         None => Ok(()),
     }
 }
 
-fn one_source_each(rows: &[&Row]) -> Result<(), IntakeError> {
-    let mut sources: BTreeMap<(&ClassId, Sweep, &str, Dtype), &str> = BTreeMap::new();
+fn one_source_each<'a>(rows: impl Iterator<Item = &'a Record>) -> Result<(), IntakeError> {
+    type Family<'a> = (&'a ClassId, Sweep, &'a str, Dtype);
+    // Many rows share what ran: each is looked at once for each class.
+    let mut seen: BTreeMap<usize, BTreeSet<&ClassId>> = BTreeMap::new();
+    let mut sources: BTreeMap<Family<'a>, &str> = BTreeMap::new();
     for row in rows {
-        let Some(digest) = row.work.source_digest.as_deref() else { continue };
-        let key = (&row.device.class_id, row.work.sweep, row.work.kernel.as_str(), row.work.dtype);
-        let first = *sources.entry(key).or_insert(digest);
+        let (work, class) = (row.work(), &row.device().class_id);
+        if !seen.entry(row.subject_address()).or_default().insert(class) {
+            continue;
+        }
+        let Some(digest) = work.source_digest.as_deref() else { continue };
+        let first = *sources.entry((class, work.sweep, work.kernel.as_str(), work.dtype)).or_insert(digest);
         if first != digest {
             return Err(IntakeError::MixedSources {
-                class: row.device.class_id.clone(),
-                sweep: row.work.sweep,
-                kernel: row.work.kernel.clone(),
-                dtype: row.work.dtype,
-                first: first.to_owned(),
-                second: digest.to_owned(),
+                class: class.clone(),
+                sweep: work.sweep,
+                kernel: work.kernel.clone(),
+                dtype: work.dtype,
+                first: first.min(digest).to_owned(),
+                second: first.max(digest).to_owned(),
             });
         }
     }

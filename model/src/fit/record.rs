@@ -4,6 +4,7 @@
 //! measured for) stands once and is pointed to. Samples are gone; medians of rounds stay, because intervals and the split
 //! of the class's spread come from them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::digest::Sha256Digest;
@@ -195,6 +196,16 @@ impl Record {
         &self.subject
     }
 
+    /// Where that stands.
+    pub(crate) fn subject_address(&self) -> usize {
+        address(&self.subject)
+    }
+
+    /// Where the context stands.
+    pub(crate) fn context_address(&self) -> usize {
+        address(&self.context)
+    }
+
     /// The device, whole, in the same sense.
     pub(crate) fn shared_device(&self) -> &Arc<DeviceColumns> {
         &self.device
@@ -258,6 +269,29 @@ impl Record {
     }
 }
 
+/// Where a shared thing stands: rows that share it have one address.
+pub(crate) fn address<T>(shared: &Arc<T>) -> usize {
+    Arc::as_ptr(shared).addr()
+}
+
+/// What rows share, each once, by its address.
+pub(crate) fn once<'a, T: 'a>(
+    rows: impl IntoIterator<Item = &'a Record>,
+    shared: impl Fn(&'a Record) -> &'a Arc<T>,
+) -> BTreeMap<usize, &'a T> {
+    let (mut things, mut last) = (BTreeMap::new(), 0);
+    for row in rows {
+        let thing = shared(row);
+        let address = address(thing);
+        // Rows that share a thing mostly follow each other.
+        if address != last {
+            things.entry(address).or_insert(&**thing);
+            last = address;
+        }
+    }
+    things
+}
+
 fn may_feed(context: &Context, device: &DeviceColumns, counts: &Counts) -> bool {
     let role_fits = matches!(context.role, Role::Fit | Role::Anchor);
     let status_fits = matches!(context.status, Status::Passed | Status::NoCheck);
@@ -317,6 +351,20 @@ impl RowKey {
             *byte = digit(pair[0])? << 4 | digit(pair[1])?;
         }
         Some(bytes)
+    }
+
+    /// The first letters as a number, which orders as they do: most identities differ there.
+    pub(crate) fn prefix(&self) -> u64 {
+        let mut letters = [0; 8];
+        match self {
+            Self::Digits(bytes) => {
+                let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+                let letter = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
+                letters.iter_mut().zip(nibbles).for_each(|(place, nibble)| *place = letter(nibble));
+            }
+            Self::Text(text) => letters.iter_mut().zip(text.bytes()).for_each(|(place, letter)| *place = letter),
+        }
+        u64::from_be_bytes(letters)
     }
 
     fn to_id(&self) -> RowId {

@@ -1,11 +1,11 @@
 //! The readings of a family: each round of each row of devices that do not stand apart.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::index;
-use crate::fit::record::Record;
+use crate::fit::record::{Record, once};
 use crate::fit::variance::{NoSplit, Reading, Source, Split, split};
+use crate::row::DeviceColumns;
 
 /// Readings from which on points are left out, evenly, until no more are compared. So many tell each source's spread to a
 /// part in a thousand, and a large fleet has a hundred times as many.
@@ -18,7 +18,7 @@ pub(super) fn split_of(
     apart: impl Fn(usize) -> bool,
 ) -> Result<Split, NoSplit> {
     let rows: Vec<&Record> = rows.iter().copied().filter(|row| !apart(row.device_number as usize)).collect();
-    let hosts = index(distinct_devices(&rows).map(|row| row.device().host.as_str()));
+    let hosts = index(distinct_devices(&rows).map(|device| device.host.as_str()));
     let hours = index(rows.iter().map(|row| row.hour()));
     let total: usize = rows.iter().map(|row| measured(row).count()).sum();
     let every = total.div_ceil(READINGS_MAX).max(1);
@@ -52,11 +52,7 @@ fn measured(row: &Record) -> impl Iterator<Item = f64> {
     row.rounds().filter(|(round, ns)| *round >= 1 && ns.is_finite() && *ns > 0.0).map(|(_, ns)| ns)
 }
 
-/// A row of each device as it is shared: rows that share one have one host.
-fn distinct_devices<'a>(rows: &[&'a Record]) -> impl Iterator<Item = &'a Record> {
-    let mut known: BTreeMap<usize, &'a Record> = BTreeMap::new();
-    for row in rows {
-        known.entry(Arc::as_ptr(row.shared_device()).addr()).or_insert(row);
-    }
-    known.into_values()
+/// Each device as rows share it.
+fn distinct_devices<'a>(rows: &[&'a Record]) -> impl Iterator<Item = &'a DeviceColumns> {
+    once(rows.iter().copied(), Record::shared_device).into_values()
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fit::record::Record;
+use crate::fit::record::{Record, address, once};
 use crate::id::DeviceId;
 
 /// Numbers devices and points of the rows, and sorts the rows by point, solution, device and identity. Gives the devices.
@@ -30,15 +30,12 @@ pub(super) fn sort(rows: &mut [Record]) -> Vec<DeviceId> {
         });
     }
     permute(rows, &mut order);
-    let mut names: Vec<DeviceId> = Vec::new();
-    let named: BTreeMap<u32, &DeviceId> =
-        rows.iter().map(|row| (row.device_number, &row.device().device_uuid)).collect();
-    names.extend(named.into_values().cloned());
-    names
-}
-
-fn address<T>(shared: &Arc<T>) -> usize {
-    Arc::as_ptr(shared).addr()
+    let shared = rows.iter().map(|row| (row.device_number, &row.device().device_uuid));
+    let mut names: BTreeMap<u32, &DeviceId> = BTreeMap::new();
+    for (number, name) in shared {
+        names.entry(number).or_insert(name);
+    }
+    names.into_values().cloned().collect()
 }
 
 /// The rank of each shared thing by its name, by its address. Things of one name have one rank.
@@ -47,11 +44,7 @@ fn ranks<'a, T: 'a, N: Ord>(
     shared: impl Fn(&'a Record) -> &'a Arc<T>,
     name: impl Fn(&'a T) -> N,
 ) -> BTreeMap<usize, u32> {
-    let mut things: BTreeMap<usize, &'a T> = BTreeMap::new();
-    for row in rows {
-        let thing = shared(row);
-        things.entry(address(thing)).or_insert(thing);
-    }
+    let things = once(rows, shared);
     let mut names: BTreeMap<N, Vec<usize>> = BTreeMap::new();
     for (address, thing) in things {
         names.entry(name(thing)).or_default().push(address);
