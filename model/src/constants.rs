@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 
 use crate::device::ClassKey;
 use crate::digest::SetDigest;
-use crate::fit::bandwidth::{self, BandwidthFit, Floor};
+use crate::fit::bandwidth::BandwidthFit;
+use crate::fit::class::ClassStudy;
 use crate::fit::pool::{Pool, RejectReason, Rejected};
 use crate::fit::record::{Context, Record, once};
+use crate::fit::workers::{Alone, Workers};
 use crate::fit::{MODEL_VERSION, Mode, Options, sweeps};
 use crate::id::{ClassId, RowId, RunId};
 use crate::point::Sweep;
@@ -134,28 +136,34 @@ pub struct RejectedRow {
 impl Document {
     /// Fits every class and origin among `rows`, in that order; one document for each, none for no rows.
     pub fn fit<'a>(rows: impl IntoIterator<Item = &'a Row>, options: &Options, envelope: &Envelope) -> Vec<Self> {
-        Self::of_pools(&Pool::split(rows), options, envelope)
+        Self::of_pools(&Pool::split(rows), options, envelope, &Alone)
     }
 
-    /// The same from records of rows: so many rows can be fitted that they do not fit into memory.
-    pub fn fit_records(records: Vec<Record>, options: &Options, envelope: &Envelope) -> Vec<Self> {
-        Self::of_pools(&Pool::split_records(records), options, envelope)
+    /// The same from records of rows: so many rows can be fitted that they do not fit into memory. Who runs its pieces
+    /// changes no byte.
+    pub fn fit_records(
+        records: Vec<Record>,
+        options: &Options,
+        envelope: &Envelope,
+        workers: &dyn Workers,
+    ) -> Vec<Self> {
+        Self::of_pools(&Pool::split_records(records), options, envelope, workers)
     }
 
-    /// Fits each pool.
-    pub fn of_pools(pools: &[Pool], options: &Options, envelope: &Envelope) -> Vec<Self> {
-        let document = |pool| Some(Self { body: Body::fit(pool, options)?, envelope: envelope.clone() });
+    fn of_pools(pools: &[Pool], options: &Options, envelope: &Envelope, workers: &dyn Workers) -> Vec<Self> {
+        let document = |pool| Some(Self { body: Body::fit(pool, options, workers)?, envelope: envelope.clone() });
         pools.iter().filter_map(document).collect()
     }
 }
 
 impl Body {
     /// Fits one pool; `None` for a pool of no rows, which cannot be made.
-    fn fit(pool: &Pool, options: &Options) -> Option<Self> {
+    fn fit(pool: &Pool, options: &Options, workers: &dyn Workers) -> Option<Self> {
         let rows = pool.rows();
         let device = rows.iter().min_by(|left, right| left.key().cmp(right.key()))?.device();
-        let (constants, rejected) = fits(pool, options);
-        let (class_study, rejected_devices) = study::of(pool);
+        let study = study::of(pool, workers);
+        let (constants, rejected) = fits(pool, options, &study, workers);
+        let (class_study, rejected_devices) = study::stated(&study);
         let contexts = contexts(rows);
         let mut digest = SetDigest::default();
         rows.iter().for_each(|row| digest.insert(row.digest()));
@@ -196,12 +204,14 @@ impl Body {
 }
 
 /// Every constant of a pool, and the rows that were measured for them and feed none, by identity.
-fn fits(pool: &Pool, options: &Options) -> (Vec<Constant>, Vec<RejectedRow>) {
-    let BandwidthFit { floors, asymptotes, mut rejected } = bandwidth::fit(pool, options);
-    let of_memory = |floor: &bandwidth::Fitted<'_, Floor>| Some(floor.outcome.as_ref().ok()?.bandwidth.0);
-    let over_kernels = floors.iter().filter(|floor| floor.condition.kernel.is_none());
-    let memory = over_kernels.filter_map(|floor| Some((floor.condition, of_memory(floor)?))).collect();
-    let others = sweeps::fit(pool, options, &memory);
+fn fits<'a>(
+    pool: &'a Pool,
+    options: &Options,
+    study: &ClassStudy<'a>,
+    workers: &dyn Workers,
+) -> (Vec<Constant>, Vec<RejectedRow>) {
+    let (bandwidth, others) = sweeps::fit(pool, options, study, workers);
+    let BandwidthFit { floors, asymptotes, mut rejected } = bandwidth;
     // The original knows no asymptote, and its floor is one of the others.
     let robust = options.mode == Mode::Robust;
     let floors = floors.iter().filter(|_| robust).map(Constant::of_floor);

@@ -27,6 +27,7 @@ pub mod regime;
 pub mod residual;
 pub mod sweeps;
 pub mod variance;
+pub mod workers;
 
 #[cfg(test)]
 mod tests;

@@ -21,6 +21,9 @@ use crate::render::{self, counted};
 mod calibration;
 mod explain;
 mod probe;
+mod threads;
+
+use threads::Threads;
 
 pub(super) fn run(arguments: &FitArguments) -> Result<ExitCode, Failure> {
     let paths = expand(&arguments.files)?;
@@ -53,7 +56,7 @@ fn fit(paths: Vec<PathBuf>, arguments: &FitArguments) -> Result<ExitCode, Failur
     let taken = intake_records(records, arguments.mixed_sources).map_err(refused)?;
     note_left_out(taken.duplicates, taken.superseded);
     let envelope = envelope(taken.records.iter().map(|record| &record.context().run_id));
-    let documents = Document::fit_records(taken.records, &options(arguments, arguments.mode), &envelope);
+    let documents = Document::fit_records(taken.records, &options(arguments, arguments.mode), &envelope, &Threads);
     print(&documents, arguments.output.output)?;
     Ok(unread::exit_code(&skipped))
 }

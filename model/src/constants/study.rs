@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::fit::attribute::Explained;
-use crate::fit::class::{ClassRule, Family, FamilyKey, study};
+use crate::fit::class::{ClassRule, ClassStudy, Family, FamilyKey, study_by};
 use crate::fit::devices::Outliers;
 use crate::fit::humps::{Hump, Humps};
 use crate::fit::pool::Pool;
 use crate::fit::variance::Source;
+use crate::fit::workers::Workers;
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
 
@@ -192,15 +193,18 @@ pub struct SpreadSource {
     pub includes: Vec<Source>,
 }
 
-/// The studies of a pool and its devices that stand apart; none for a single device, which has nobody to differ from.
-pub(super) fn of(pool: &Pool) -> (Vec<FamilyStudy>, Vec<RejectedDevice>) {
+/// The study of a pool; nothing of a single device, which has nobody to differ from.
+pub(super) fn of<'a>(pool: &'a Pool, workers: &dyn Workers) -> ClassStudy<'a> {
     if pool.devices().len() <= 1 {
-        return (Vec::new(), Vec::new());
+        return ClassStudy::default();
     }
-    let rule = ClassRule::default();
-    let study = study(pool, rule);
+    study_by(pool, ClassRule::default(), workers)
+}
+
+/// What it says of families and of devices that stand apart.
+pub(super) fn stated(study: &ClassStudy<'_>) -> (Vec<FamilyStudy>, Vec<RejectedDevice>) {
     let families = study.families.iter().map(|family| FamilyStudy::of(family, &study.devices)).collect();
-    (families, study.outliers(rule).into_iter().map(RejectedDevice::from).collect())
+    (families, study.outliers(ClassRule::default()).into_iter().map(RejectedDevice::from).collect())
 }
 
 impl From<FamilyKey<'_>> for FamilyName {

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::class::{Apart, ClassRule};
+use super::class::{Apart, ClassRule, ClassStudy};
 use super::interval::{self, Domain, Replicate, Spread};
 use super::line::{Line, fit_line};
 use super::pool::{Condition, Group, Observation, Pool, RejectReason, Rejected};
@@ -72,14 +72,28 @@ pub struct BandwidthFit<'a> {
     pub rejected: Vec<Rejected<'a>>,
 }
 
+impl<'a> BandwidthFit<'a> {
+    /// The floors over all kernels by condition, where there is one, bytes per second.
+    pub(crate) fn over_kernels(&self) -> BTreeMap<Condition<'a>, f64> {
+        let of_memory = |floor: &Fitted<'a, Floor>| Some(floor.outcome.as_ref().ok()?.bandwidth.0);
+        let over_kernels = self.floors.iter().filter(|floor| floor.condition.kernel.is_none());
+        over_kernels.filter_map(|floor| Some((floor.condition, of_memory(floor)?))).collect()
+    }
+}
+
 /// Observations that belong together, and the rows beside them that feed nothing.
 type Part<'a> = (Vec<Observation<'a>>, Vec<&'a Record>);
 
 /// Fits the bandwidth of main memory.
 pub fn fit<'a>(pool: &'a Pool, options: &Options) -> BandwidthFit<'a> {
+    fit_studied(pool, options, &ClassStudy::default())
+}
+
+/// The same; families that were studied are not judged again.
+pub(crate) fn fit_studied<'a>(pool: &'a Pool, options: &Options, study: &ClassStudy<'a>) -> BandwidthFit<'a> {
     let sifted = pool.sift(Sweep::Stream);
     let mut rejected = sifted.rejected;
-    let (observations, of_outliers) = without_outliers(sifted.observations, options);
+    let (observations, of_outliers) = without_outliers(sifted.observations, study, options);
     rejected.extend(of_outliers);
     let unfit: Vec<&'a Record> = rejected.iter().map(|rejected| rejected.row).collect();
     rejected.extend(observations.iter().filter_map(|observation| ruled_out(observation, options)));
@@ -114,11 +128,12 @@ pub fn fit<'a>(pool: &'a Pool, options: &Options) -> BandwidthFit<'a> {
 /// main memory show. With few devices none is known to.
 fn without_outliers<'a>(
     observations: Vec<Observation<'a>>,
+    study: &ClassStudy<'a>,
     options: &Options,
 ) -> (Vec<Observation<'a>>, Vec<Rejected<'a>>) {
     let rows = observations.iter().map(|observation| observation.row);
     let memory: Vec<&'a Record> = rows.filter(|row| row.speaks_for_dram(options.footprint_factor)).collect();
-    let apart = Apart::of(&memory, ClassRule::default());
+    let apart = Apart::of(&memory, study, ClassRule::default());
     let (mut kept, mut rejected) = (Vec::new(), Vec::new());
     for observation in observations {
         match curve::apart(&apart, observation.row) {

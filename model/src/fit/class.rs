@@ -13,6 +13,7 @@ use super::humps::{HumpRule, Humps};
 use super::pool::{Condition, Pool};
 use super::record::{Reading, Record};
 use super::variance::{NoSplit, Split};
+use super::workers::{Alone, Workers, each};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
 use crate::statistics::median;
@@ -85,7 +86,7 @@ pub struct Family<'a> {
 }
 
 /// A class's devices.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClassStudy<'a> {
     /// All devices, by identity.
     pub devices: Vec<&'a DeviceId>,
@@ -111,19 +112,31 @@ struct FamilyApart {
     hours: BTreeMap<u64, HourEffect>,
 }
 
-impl<'a> Apart<'a> {
-    /// Finds them among rows of one pool, which are in its order.
-    pub(crate) fn of(rows: &[&'a Record], rule: ClassRule) -> Self {
-        let of_family = |(key, rows): (FamilyKey<'a>, Vec<&'a Record>)| {
-            let judged = judge(&rows, rule);
-            let hours = judged.hours.into_iter().map(|hour| (hour.hour, hour)).collect();
-            let devices = match judged.outliers {
-                Outliers::Found(found) => found.into_iter().map(|outlier| (outlier.device, outlier)).collect(),
-                Outliers::TooFewDevices { .. } => BTreeMap::new(),
-            };
-            (key, FamilyApart { devices, hours })
+impl FamilyApart {
+    fn of(hours: &[HourEffect], outliers: &Outliers) -> Self {
+        let devices = match outliers {
+            Outliers::Found(found) => found.iter().map(|outlier| (outlier.device, *outlier)).collect(),
+            Outliers::TooFewDevices { .. } => BTreeMap::new(),
         };
-        let apart = families(rows.iter().copied()).into_iter().map(of_family);
+        Self { devices, hours: hours.iter().map(|hour| (hour.hour, *hour)).collect() }
+    }
+}
+
+impl<'a> Apart<'a> {
+    /// Finds them among rows of one pool, which are in its order. A family that was studied with the same rows is not
+    /// judged again.
+    pub(crate) fn of(rows: &[&'a Record], study: &ClassStudy<'a>, rule: ClassRule) -> Self {
+        let of_family = |(key, rows): (FamilyKey<'a>, Vec<&'a Record>)| {
+            // Rows of a family that feed fits: as many as all of them are all of them.
+            let studied = study.families.iter().find(|family| family.key == key && family.rows.len() == rows.len());
+            let apart = studied.map(|family| FamilyApart::of(&family.hours, &family.outliers));
+            let judged = || {
+                let judged = judge(&rows, rule);
+                FamilyApart::of(&judged.hours, &judged.outliers)
+            };
+            (key, apart.unwrap_or_else(judged))
+        };
+        let apart = families(rows).into_iter().map(of_family);
         // A family in which nothing stands apart need not be looked up for each row.
         Self(apart.filter(|(_, apart)| !(apart.devices.is_empty() && apart.hours.is_empty())).collect())
     }
@@ -140,10 +153,14 @@ impl<'a> Apart<'a> {
 }
 
 /// Rows that feed fits, by family.
-fn families<'a>(rows: impl IntoIterator<Item = &'a Record>) -> BTreeMap<FamilyKey<'a>, Vec<&'a Record>> {
+fn families<'a>(rows: &[&'a Record]) -> BTreeMap<FamilyKey<'a>, Vec<&'a Record>> {
     let mut families: BTreeMap<FamilyKey<'a>, Vec<&'a Record>> = BTreeMap::new();
-    for row in rows.into_iter().filter(|row| row.feeds_fits()) {
-        families.entry(FamilyKey::of(row)).or_default().push(row);
+    // Rows that follow each other are mostly of one family.
+    for alike in rows.chunk_by(|left, right| FamilyKey::of(left) == FamilyKey::of(right)) {
+        let mut fit = alike.iter().copied().filter(|row| row.feeds_fits()).peekable();
+        if fit.peek().is_some() {
+            families.entry(FamilyKey::of(alike[0])).or_default().extend(fit);
+        }
     }
     families
 }
@@ -175,9 +192,15 @@ fn judge(rows: &[&Record], rule: ClassRule) -> Judged {
 
 /// Studies the devices of a pool. The order of rows does not matter.
 pub fn study(pool: &Pool, rule: ClassRule) -> ClassStudy<'_> {
+    study_by(pool, rule, &Alone)
+}
+
+/// The same, each family a piece of work.
+pub(crate) fn study_by<'a>(pool: &'a Pool, rule: ClassRule, workers: &dyn Workers) -> ClassStudy<'a> {
     let devices: Vec<&DeviceId> = pool.devices().iter().collect();
-    let families =
-        families(pool.rows()).into_iter().map(|(key, rows)| family(key, rows, devices.len(), rule)).collect();
+    let rows: Vec<&Record> = pool.rows().iter().collect();
+    let families = families(&rows).into_iter().collect();
+    let families = each(workers, families, |(key, rows)| family(key, rows, devices.len(), rule));
     ClassStudy { devices, families }
 }
 

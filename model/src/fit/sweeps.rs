@@ -8,10 +8,12 @@
 
 use std::collections::BTreeMap;
 
-use super::class::{Apart, ClassRule};
+use super::bandwidth::{self, BandwidthFit};
+use super::class::{Apart, ClassRule, ClassStudy};
 use super::estimated::{Estimated, Outcome};
 use super::pool::{Condition, Pool, Rejected};
 use super::record::Record;
+use super::workers::{Workers, each};
 use super::{Mode, NotIdentified, Options};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
@@ -35,38 +37,75 @@ pub struct SweepFits<'a> {
     pub rejected: Vec<Rejected<'a>>,
 }
 
-/// Rates of main memory by condition, bytes per second.
-pub type MemoryRates<'a> = BTreeMap<Condition<'a>, f64>;
-
-/// Fits every sweep that has rows.
-pub fn fit<'a>(pool: &'a Pool, options: &Options, memory: &MemoryRates<'a>) -> SweepFits<'a> {
+/// Fits every sweep that has rows, and the bandwidth of main memory before those that need it.
+pub(crate) fn fit<'a>(
+    pool: &'a Pool,
+    options: &Options,
+    study: &ClassStudy<'a>,
+    workers: &dyn Workers,
+) -> (BandwidthFit<'a>, SweepFits<'a>) {
+    let first = each(workers, vec![Piece::Memory, Piece::Launches], |piece| match piece {
+        Piece::Memory => (Some(bandwidth::fit_studied(pool, options, study)), SweepFits::default()),
+        Piece::Launches => (None, launches(pool, options, study)),
+    });
+    let (mut bandwidth, mut others) = (None, SweepFits::default());
+    for (found, fits) in first {
+        bandwidth = bandwidth.or(found);
+        others.append(fits);
+    }
+    let bandwidth = bandwidth.unwrap_or_else(|| bandwidth::fit_studied(pool, options, study));
+    let memory = bandwidth.over_kernels();
     let mut fits = SweepFits::default();
     if options.mode == Mode::Seed {
-        for part in Taken::of(pool, Sweep::Stream, &mut fits) {
+        for part in Taken::of(pool, Sweep::Stream, study, &mut fits) {
             peak::seed_memory(&part, options, &mut fits);
         }
     }
-    for (sweep, names) in [(Sweep::WorkingSet, capacity::PROXY), (Sweep::Cache, capacity::LAST_LEVEL)] {
-        for part in Taken::of(pool, sweep, &mut fits) {
+    let capacities = vec![(Sweep::WorkingSet, capacity::PROXY), (Sweep::Cache, capacity::LAST_LEVEL)];
+    let capacities = each(workers, capacities, |(sweep, names)| {
+        let mut fits = SweepFits::default();
+        for part in Taken::of(pool, sweep, study, &mut fits) {
             capacity::fit(&part, names, memory.get(&part.condition).copied(), options.mode, &mut fits);
         }
-    }
+        fits
+    });
+    capacities.into_iter().chain([others]).for_each(|found| fits.append(found));
+    (bandwidth, fits)
+}
+
+/// What can be fitted at the same time.
+enum Piece {
+    /// The bandwidth of main memory.
+    Memory,
+    /// Sweeps that need nothing of it.
+    Launches,
+}
+
+fn launches<'a>(pool: &'a Pool, options: &Options, study: &ClassStudy<'a>) -> SweepFits<'a> {
+    let mut fits = SweepFits::default();
     let mut fills = BTreeMap::new();
-    for part in Taken::of(pool, Sweep::Launch, &mut fits) {
+    for part in Taken::of(pool, Sweep::Launch, study, &mut fits) {
         if let Some(fill) = fill::fit(&part, options.mode, &mut fits) {
             fills.insert(part.condition, fill);
         }
     }
-    for part in Taken::of(pool, Sweep::Issue, &mut fits) {
+    for part in Taken::of(pool, Sweep::Issue, study, &mut fits) {
         issue::fit(&part, fills.get(&part.condition), options.mode, &mut fits);
     }
-    for part in Taken::of(pool, Sweep::Peak, &mut fits) {
+    for part in Taken::of(pool, Sweep::Peak, study, &mut fits) {
         peak::peaks(&part, options.mode, &mut fits);
     }
-    for part in Taken::of(pool, Sweep::Latency, &mut fits) {
+    for part in Taken::of(pool, Sweep::Latency, study, &mut fits) {
         peak::launch_latency(&part, options.mode, &mut fits);
     }
     fits
+}
+
+impl<'a> SweepFits<'a> {
+    fn append(&mut self, mut more: Self) {
+        self.estimated.append(&mut more.estimated);
+        self.rejected.append(&mut more.rejected);
+    }
 }
 
 /// The rows of one sweep under one condition.
@@ -81,10 +120,10 @@ struct Taken<'a> {
 
 impl<'a> Taken<'a> {
     /// One for each condition; rows that feed nothing are noted in `fits`.
-    fn of(pool: &'a Pool, sweep: Sweep, fits: &mut SweepFits<'a>) -> Vec<Self> {
+    fn of(pool: &'a Pool, sweep: Sweep, study: &ClassStudy<'a>, fits: &mut SweepFits<'a>) -> Vec<Self> {
         let sifted = pool.sift_rows(sweep);
         let rows: Vec<&'a Record> = sifted.rows.into_iter().map(|(row, _)| row).collect();
-        let apart = Apart::of(&rows, ClassRule::default());
+        let apart = Apart::of(&rows, study, ClassRule::default());
         let mut rejected = sifted.rejected;
         let mut conditions: BTreeMap<Condition<'a>, (Vec<&'a Record>, usize)> = BTreeMap::new();
         for row in rows {

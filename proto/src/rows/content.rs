@@ -14,11 +14,16 @@ use super::{RowsError, groups};
 /// The column that a seal stands in; it is hashed as empty.
 const SEAL: &str = "content_hash";
 
-/// Writes the JSON of the rows of one batch.
+/// Writes the JSON of the rows of one batch, one after the other. Most columns of a row are as in the row before: such
+/// stretches are copied.
 pub(super) struct Content<'b> {
     columns: Vec<Column<'b>>,
     /// Index of the first column of each group.
     groups: Vec<usize>,
+    /// Where each column of the row written last ends.
+    ends: Vec<usize>,
+    last: Option<usize>,
+    previous: Vec<u8>,
 }
 
 /// One column, with what stands before its value.
@@ -58,28 +63,75 @@ impl<'b> Content<'b> {
                 columns.push(Column { lead: format!("{before}\"{}\":", field.name()).into_bytes(), values });
             }
         }
-        Ok(Self { columns, groups: starts })
+        let ends = vec![0; columns.len()];
+        Ok(Self { columns, groups: starts, ends, last: None, previous: Vec::new() })
     }
 
-    /// Writes a row in place of what is in `json`.
-    pub(super) fn write(&self, row: usize, json: &mut Vec<u8>) -> Result<Marks, RowsError> {
+    /// Writes a row in place of what is in `json`, which is what was written of the row before.
+    pub(super) fn write(&mut self, row: usize, json: &mut Vec<u8>) -> Result<Marks, RowsError> {
+        std::mem::swap(json, &mut self.previous);
         json.clear();
-        let mut marks = [0; 8];
-        let mut next = self.groups.iter().zip(&mut marks).peekable();
-        for (at, column) in self.columns.iter().enumerate() {
-            if let Some((_, mark)) = next.next_if(|(start, _)| **start == at) {
-                *mark = json.len();
-            }
-            column.write(row, json)?;
+        write_changed(&self.columns, (self.last, row), &mut self.ends, &self.previous, json)?;
+        self.last = Some(row);
+        let mut marks = [json.len(); 8];
+        for (mark, start) in marks.iter_mut().zip(&self.groups) {
+            *mark = start.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
         }
-        drop(next);
-        marks[7] = json.len();
         json.extend_from_slice(b"}}");
         Ok(marks)
     }
 }
 
+/// Writes the values of a row to `json`, those that are as in the row `last` as copies of `previous`; `ends` says where
+/// they end there, and then where they end here.
+fn write_changed(
+    columns: &[Column<'_>],
+    (last, row): (Option<usize>, usize),
+    ends: &mut [usize],
+    previous: &[u8],
+    json: &mut Vec<u8>,
+) -> Result<(), RowsError> {
+    // The stretch of the previous row that is still to be copied, and where the column at hand begins in it.
+    let (mut from, mut start) = (0, 0);
+    for (column, end) in columns.iter().zip(ends) {
+        let stop = *end;
+        if last.is_some_and(|last| column.is_same(last, row)) {
+            *end = json.len() + (stop - from);
+        } else {
+            json.extend_from_slice(&previous[from..start]);
+            column.write(row, json)?;
+            (*end, from) = (json.len(), stop);
+        }
+        start = stop;
+    }
+    json.extend_from_slice(&previous[from..start]);
+    Ok(())
+}
+
 impl Column<'_> {
+    /// Whether a value is known to be the same in two rows. Lists and maps are written anew.
+    fn is_same(&self, last: usize, row: usize) -> bool {
+        match &self.values {
+            Values::Seal => true,
+            Values::Text(texts) => {
+                texts.is_valid(last) == texts.is_valid(row)
+                    && texts.value(last).as_bytes() == texts.value(row).as_bytes()
+            }
+            Values::Whole(numbers) => {
+                numbers.is_valid(last) == numbers.is_valid(row) && numbers.value(last) == numbers.value(row)
+            }
+            Values::Signed(numbers) => {
+                numbers.is_valid(last) == numbers.is_valid(row) && numbers.value(last) == numbers.value(row)
+            }
+            Values::Real(numbers) => {
+                let bits = |at: usize| numbers.value(at).to_bits();
+                numbers.is_valid(last) == numbers.is_valid(row) && bits(last) == bits(row)
+            }
+            Values::Flag(flags) => flags.is_valid(last) == flags.is_valid(row) && flags.value(last) == flags.value(row),
+            Values::List(..) | Values::Map(..) => false,
+        }
+    }
+
     fn write(&self, row: usize, json: &mut Vec<u8>) -> Result<(), RowsError> {
         json.extend_from_slice(&self.lead);
         match &self.values {
@@ -108,11 +160,28 @@ impl Column<'_> {
 fn write_list(lists: &ListArray, members: &[Column<'_>], row: usize, json: &mut Vec<u8>) -> Result<(), RowsError> {
     json.push(b'[');
     let range = range(lists.value_offsets(), row);
+    // Where the element before begins, and where its members end.
+    let (mut before, mut ends) = (0, vec![0; members.len()]);
     for at in range.clone() {
-        if at > range.start {
+        let last = at.checked_sub(1).filter(|_| at > range.start);
+        if last.is_some() {
             json.push(b',');
         }
-        members.iter().try_for_each(|member| member.write(at, json))?;
+        let begin = json.len();
+        let (mut from, mut start) = (before, before);
+        for (member, end) in members.iter().zip(&mut ends) {
+            let stop = *end;
+            if last.is_some_and(|last| member.is_same(last, at)) {
+                *end = json.len() + (stop - from);
+            } else {
+                json.extend_from_within(from..start);
+                member.write(at, json)?;
+                (*end, from) = (json.len(), stop);
+            }
+            start = stop;
+        }
+        json.extend_from_within(from..start);
+        before = begin;
         json.push(b'}');
     }
     json.push(b']');
@@ -195,18 +264,32 @@ fn unwritten(error: serde_json::Error) -> RowsError {
     ArrowError::JsonError(error.to_string()).into()
 }
 
-/// The digits of a whole number: most of a row's JSON is these.
+/// The digits of a whole number, two at a time: most of a row's JSON is these.
 fn put_whole(json: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0_u8; 20];
     let mut first = digits.len();
-    loop {
+    while number >= 10 {
+        let pair = 2 * (number % 100) as usize;
+        number /= 100;
+        first -= 2;
+        digits[first..first + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    }
+    if number > 0 || first == digits.len() {
         first -= 1;
         // Below ten, so that it is a byte.
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+        digits[first] = b'0' + number as u8;
     }
     json.extend_from_slice(&digits[first..]);
 }
+
+/// `00` to `99`.
+const PAIRS: [u8; 200] = {
+    let mut pairs = [0; 200];
+    let mut at = 0;
+    while at < 100 {
+        pairs[2 * at] = b'0' + (at / 10) as u8;
+        pairs[2 * at + 1] = b'0' + (at % 10) as u8;
+        at += 1;
+    }
+    pairs
+};

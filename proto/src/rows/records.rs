@@ -52,7 +52,10 @@ impl<T> Shared<T> {
             return Some(Arc::clone(thing));
         }
         let thing = self.known.get(bytes)?;
-        self.last = Some((bytes.to_vec(), Arc::clone(thing)));
+        let last = self.last.get_or_insert_with(|| (Vec::new(), Arc::clone(thing)));
+        last.0.clear();
+        last.0.extend_from_slice(bytes);
+        last.1 = Arc::clone(thing);
         Some(Arc::clone(thing))
     }
 
@@ -69,7 +72,7 @@ impl RecordReader {
     /// As [`from_batch`].
     pub fn read(&mut self, batch: &RecordBatch, records: &mut Vec<Record>) -> Result<Vec<RowId>, RowsError> {
         check_schema(&batch.schema())?;
-        let (content, columns) = (Content::of(batch)?, Columns::of(batch)?);
+        let (mut content, columns) = (Content::of(batch)?, Columns::of(batch)?);
         if !self.names.know(&columns) {
             // A word that this version does not know: the reader of whole rows says which.
             from_batch(batch)?;
