@@ -163,7 +163,7 @@ impl Body {
         let device = rows.iter().min_by(|left, right| left.key().cmp(right.key()))?.device();
         let study = study::of(pool, workers);
         let (constants, rejected) = fits(pool, options, &study, workers);
-        let (class_study, rejected_devices) = study::stated(&study);
+        let (class_study, rejected_devices) = study::stated(&study, workers);
         let contexts = contexts(rows);
         let mut digest = SetDigest::default();
         rows.iter().for_each(|row| digest.insert(row.digest()));

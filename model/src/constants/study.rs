@@ -202,9 +202,10 @@ pub(super) fn of<'a>(pool: &'a Pool, workers: &dyn Workers) -> ClassStudy<'a> {
 }
 
 /// What it says of families and of devices that stand apart.
-pub(super) fn stated(study: &ClassStudy<'_>) -> (Vec<FamilyStudy>, Vec<RejectedDevice>) {
+pub(super) fn stated(study: &ClassStudy<'_>, workers: &dyn Workers) -> (Vec<FamilyStudy>, Vec<RejectedDevice>) {
     let families = study.families.iter().map(|family| FamilyStudy::of(family, &study.devices)).collect();
-    (families, study.outliers(ClassRule::default()).into_iter().map(RejectedDevice::from).collect())
+    let outliers = study.outliers_by(ClassRule::default(), workers);
+    (families, outliers.into_iter().map(RejectedDevice::from).collect())
 }
 
 impl From<FamilyKey<'_>> for FamilyName {

@@ -97,7 +97,12 @@ pub struct ClassStudy<'a> {
 impl<'a> ClassStudy<'a> {
     /// Devices that stand apart in any family, with the evidence, by identity.
     pub fn outliers(&self, rule: ClassRule) -> Vec<Evidence<'a>> {
-        evidence::all(self, rule)
+        evidence::all(self, rule, &Alone)
+    }
+
+    /// The same, each family a piece of work.
+    pub(crate) fn outliers_by(&self, rule: ClassRule, workers: &dyn Workers) -> Vec<Evidence<'a>> {
+        evidence::all(self, rule, workers)
     }
 }
 

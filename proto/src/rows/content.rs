@@ -7,7 +7,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, BooleanArray, ListArray, MapArray, PrimitiveArray, RecordBatch, StringArray, StructArray};
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::ArrowError;
 
 use super::{RowsError, groups};
 
@@ -151,7 +151,9 @@ impl Column<'_> {
             }
             Values::List(lists, members) => write_list(lists, members, row, json)?,
             Values::Map(maps, keys, values) => write_map(maps, keys, values, row, json)?,
-            _ => json.extend_from_slice(b"null"),
+            Values::Text(_) | Values::Whole(_) | Values::Signed(_) | Values::Real(_) | Values::Flag(_) => {
+                json.extend_from_slice(b"null");
+            }
         }
         Ok(())
     }
@@ -217,22 +219,18 @@ pub(super) fn range(offsets: &[i32], row: usize) -> std::ops::Range<usize> {
 
 /// The values of a column, which has one of the types that stand in the table of groups.
 fn values<'b>(column: &'b dyn Array, name: &str) -> Result<Values<'b>, RowsError> {
-    let found = match column.data_type() {
-        DataType::Utf8 => column.as_string_opt().map(Values::Text),
-        DataType::UInt64 => column.as_primitive_opt().map(Values::Whole),
-        DataType::Int64 => column.as_primitive_opt().map(Values::Signed),
-        DataType::Float64 => column.as_primitive_opt().map(Values::Real),
-        DataType::Boolean => column.as_boolean_opt().map(Values::Flag),
-        DataType::List(_) => match column.as_list_opt::<i32>() {
-            Some(lists) => Some(Values::List(lists, members(lists, name)?)),
-            None => None,
-        },
-        DataType::Map(..) => column.as_map_opt().and_then(|maps| {
-            let (keys, values) = (maps.keys().as_string_opt()?, maps.values().as_string_opt()?);
-            Some(Values::Map(maps, keys, values))
-        }),
-        _ => None,
+    if let Some(lists) = column.as_list_opt::<i32>() {
+        return Ok(Values::List(lists, members(lists, name)?));
+    }
+    let map = || {
+        let maps = column.as_map_opt()?;
+        Some(Values::Map(maps, maps.keys().as_string_opt()?, maps.values().as_string_opt()?))
     };
+    let found = column.as_string_opt().map(Values::Text);
+    let found = found.or_else(|| column.as_primitive_opt().map(Values::Whole));
+    let found = found.or_else(|| column.as_primitive_opt().map(Values::Signed));
+    let found = found.or_else(|| column.as_primitive_opt().map(Values::Real));
+    let found = found.or_else(|| column.as_boolean_opt().map(Values::Flag)).or_else(map);
     found.ok_or_else(|| missing(name))
 }
 

@@ -31,36 +31,36 @@ pub struct RecordReader {
     names: Names,
 }
 
-/// Things by the bytes that say what they are, and the one that was asked for last.
+/// Things by the bytes that say what they are.
 #[derive(Debug)]
 struct Shared<T> {
-    known: HashMap<Vec<u8>, Arc<T>>,
-    last: Option<(Vec<u8>, Arc<T>)>,
+    /// In the order in which they were seen first.
+    known: Vec<(Arc<[u8]>, Arc<T>)>,
+    places: HashMap<Arc<[u8]>, usize>,
+    /// The place of the one that was asked for last.
+    last: usize,
 }
 
 impl<T> Default for Shared<T> {
     fn default() -> Self {
-        Self { known: HashMap::new(), last: None }
+        Self { known: Vec::new(), places: HashMap::new(), last: 0 }
     }
 }
 
 impl<T> Shared<T> {
     fn find(&mut self, bytes: &[u8]) -> Option<Arc<T>> {
-        if let Some((last, thing)) = &self.last
-            && last == bytes
-        {
-            return Some(Arc::clone(thing));
-        }
-        let thing = self.known.get(bytes)?;
-        let last = self.last.get_or_insert_with(|| (Vec::new(), Arc::clone(thing)));
-        last.0.clear();
-        last.0.extend_from_slice(bytes);
-        last.1 = Arc::clone(thing);
-        Some(Arc::clone(thing))
+        // Rows of one device follow each other, and every device has the same points in the same order.
+        let is_there = |place: &usize| self.known.get(*place).is_some_and(|(known, _)| **known == *bytes);
+        let guess = [self.last, self.last + 1].into_iter().find(is_there);
+        self.last = guess.or_else(|| self.places.get(bytes).copied())?;
+        self.known.get(self.last).map(|(_, thing)| Arc::clone(thing))
     }
 
     fn insert(&mut self, bytes: &[u8], thing: Arc<T>) -> Arc<T> {
-        self.known.insert(bytes.to_vec(), Arc::clone(&thing));
+        let bytes: Arc<[u8]> = bytes.into();
+        self.last = self.known.len();
+        self.places.insert(Arc::clone(&bytes), self.last);
+        self.known.push((bytes, Arc::clone(&thing)));
         thing
     }
 }

@@ -6,6 +6,7 @@ use super::{ClassRule, ClassStudy, Family, FamilyKey, by_device, first, median_o
 use crate::fit::devices::Outliers;
 use crate::fit::humps::Humps;
 use crate::fit::record::{Reading, Record};
+use crate::fit::workers::{Workers, each};
 use crate::id::DeviceId;
 use crate::statistics::median;
 use crate::throttle::ThrottleReasons;
@@ -113,7 +114,7 @@ const LEFT_MAX: f64 = 0.25;
 const SHORTFALL_MIN: f64 = 0.01;
 
 /// The evidence on every device that stands apart anywhere, by identity.
-pub(super) fn all<'a>(study: &ClassStudy<'a>, rule: ClassRule) -> Vec<Evidence<'a>> {
+pub(super) fn all<'a>(study: &ClassStudy<'a>, rule: ClassRule, workers: &dyn Workers) -> Vec<Evidence<'a>> {
     let called = |family: &Family<'a>| match &family.outliers {
         Outliers::Found(found) => found.iter().map(|outlier| outlier.device).collect(),
         Outliers::TooFewDevices { .. } => Vec::new(),
@@ -122,8 +123,8 @@ pub(super) fn all<'a>(study: &ClassStudy<'a>, rule: ClassRule) -> Vec<Evidence<'
     if apart.is_empty() {
         return Vec::new();
     }
-    let compared: Vec<ComparedFamily<'_, 'a>> =
-        study.families.iter().map(|family| ComparedFamily::of(family, study.devices.len())).collect();
+    let families: Vec<&Family<'a>> = study.families.iter().collect();
+    let compared = each(workers, families, |family| ComparedFamily::of(family, study.devices.len()));
     apart.into_iter().filter_map(|device| evidence(study, &compared, device, rule)).collect()
 }
 

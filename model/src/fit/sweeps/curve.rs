@@ -54,7 +54,7 @@ impl<'a> Work<'a> {
             }
             works.extend(alike.into_iter().filter(|(_, rows)| !rows.is_empty()));
         }
-        works.sort_by(|(left, _), (right, _)| left.cmp(right));
+        works.sort_by_key(|(key, _)| *key);
         works.into_iter().filter_map(|(_, rows)| Self::of(rows)).collect()
     }
 
