@@ -310,7 +310,7 @@ proptest! {
 
 #[test]
 fn hard_fleets_give_the_rates_of_their_healthy_devices_and_name_what_was_left_out() {
-    for (devices, seeds) in [(16, 0..10), (64, 10..12)] {
+    for (devices, seeds) in [(16, 0..10), (64, 10..12), (256, 12..13)] {
         for seed in seeds {
             let spec = FleetSpec::hard(devices);
             let fleet = Fleet::simulate(&spec, seed);
@@ -329,6 +329,24 @@ fn hard_fleets_give_the_rates_of_their_healthy_devices_and_name_what_was_left_ou
                 assert!(throttled && of(RejectReason::OutlierHour).count() > 0, "seed {seed}");
             });
         }
+    }
+}
+
+#[test]
+fn a_class_of_two_groups_has_the_rates_of_the_larger_and_names_the_others() {
+    for seed in 0..4 {
+        let spec = FleetSpec { hump_share: 0.4, hump_by: 0.04, ..FleetSpec::hard(64) };
+        let fleet = Fleet::simulate(&spec, seed);
+        fit_rows(&fleet.rows, |fit| {
+            let (floor, line) = (overall(&fit).outcome.as_ref().unwrap(), asymptote_of(&fit));
+            assert!(close(line.bandwidth.0, spec.rate, 0.01), "seed {seed}: {line:?}");
+            assert!(close(floor.bandwidth.0, spec.rate / 1.0034, 0.01), "seed {seed}: {floor:?}");
+            let smaller = fit.rejected.iter().filter(|rejected| rejected.reason == RejectReason::SmallerGroup);
+            let named: BTreeSet<&DeviceId> = smaller.clone().map(|row| &row.row.device.device_uuid).collect();
+            let right = named.iter().filter(|device| fleet.hump.contains(**device)).count();
+            assert!(named.len() >= 15 && named.len() - right <= 1, "seed {seed}: {named:?} of {:?}", fleet.hump);
+            assert!(smaller.clone().all(|row| row.residual.is_some_and(|slower| (0.03..0.05).contains(&slower))));
+        });
     }
 }
 
