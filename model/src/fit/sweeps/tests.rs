@@ -1,5 +1,7 @@
 //! Real rows of three H200 (`tests/fixtures/h200-probe`), and rows whose truth is known.
 
+mod shares;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
