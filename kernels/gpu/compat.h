@@ -59,7 +59,4 @@ struct Streaming {
     }
 };
 
-// An array that the threads of a block share. A macro, because where blocks are interleaved on a host, each needs its own.
-#define FLEETCAL_SHARED(TYPE, NAME, COUNT) __shared__ TYPE NAME[COUNT]
-
 #define FLEETCAL_UNROLL _Pragma("unroll")

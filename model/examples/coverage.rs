@@ -4,18 +4,21 @@
 //! cargo run --release -p fleetcal-model --example coverage
 //! ```
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use fleetcal_model::fit::bandwidth::{self, Asymptote};
+use fleetcal_model::fit::estimated::Outcome;
 use fleetcal_model::fit::interval::{self, Domain, Replicate};
 use fleetcal_model::fit::pool::Pool;
-use fleetcal_model::fit::{ConstantInterval, Options, capacity, fill};
+use fleetcal_model::fit::{self, ConstantInterval, Options, capacity, fill};
 use fleetcal_model::row::LaunchContext;
 use fleetcal_model::seed::capacity::WorkingSetPoint;
 use fleetcal_model::seed::fill::{FillForm, FillModel, LaunchPoint, default_candidates};
 use fleetcal_model::statistics::median;
-use fleetcal_model::testing::Random;
 use fleetcal_model::testing::fleet::{Fleet, FleetSpec};
+use fleetcal_model::testing::sweeps::SweepSpec;
+use fleetcal_model::testing::{self, Random};
 use fleetcal_model::units::{Bytes, BytesPerSecond, Seconds};
 
 /// Fleets of a cell.
@@ -32,6 +35,12 @@ fn main() -> io::Result<()> {
         let spec = FleetSpec { samples: 5, rounds, device_sigma: 0.0, point_sigma: 0.0, ..FleetSpec::clean(1) };
         cell(&mut out, &format!("1 device, {rounds} rounds"), &spec)?;
     }
+    writeln!(out, "\nconstants of the other sweeps, {FLEETS} classes a cell")?;
+    for devices in [4, 16, 64] {
+        sweeps(&mut out, &format!("{devices} devices"), &SweepSpec::clean(devices))?;
+    }
+    let spec = SweepSpec { rounds: 10, device_sigma: 0.0, point_sigma: 0.0, ..SweepSpec::clean(1) };
+    sweeps(&mut out, "1 device, 10 rounds", &spec)?;
     shapes(&mut out)?;
     sets(&mut out)
 }
@@ -58,6 +67,27 @@ fn cell(out: &mut impl Write, name: &str, spec: &FleetSpec) -> io::Result<()> {
         out,
         "{name:20} bandwidth {of_bandwidth:5.1} (±{half:.3}%)  latency {of_latency:5.1}  of {identified}, {method}"
     )
+}
+
+/// Intervals of the winners, which stand under no kernel.
+fn sweeps(out: &mut impl Write, name: &str, spec: &SweepSpec) -> io::Result<()> {
+    let mut held: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for seed in 0..FLEETS {
+        let rows = testing::sweeps::simulate(spec, seed);
+        let Ok(pool) = Pool::new(&rows) else { continue };
+        let fits = fit::sweeps::fit(&pool, &Options::default(), &BTreeMap::new());
+        for estimated in fits.estimated.iter().filter(|estimated| !estimated.condition.contains_key("kernel")) {
+            let Outcome::Measured(value) = &estimated.outcome else { continue };
+            let truth = testing::sweeps::truth().get(estimated.name).copied();
+            let Some((interval, truth)) = value.spread.interval.zip(truth) else { continue };
+            let (of, counted) = held.entry(estimated.name).or_default();
+            *of += u64::from(interval.contains(truth));
+            *counted += 1;
+        }
+    }
+    let percent = |(of, counted): (u64, u64)| of as f64 / counted.max(1) as f64 * 100.0;
+    let cells = held.iter().map(|(name, &of)| format!("{name} {:.1} of {}", percent(of), of.1));
+    writeln!(out, "{name:20} {}", cells.collect::<Vec<_>>().join(", "))
 }
 
 fn asymptote(fleet: &Fleet) -> Option<Asymptote> {

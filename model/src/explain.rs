@@ -108,15 +108,16 @@ fn result(constant: &Constant) -> String {
     let show = |value: f64| constant.unit.show(value);
     let mut text = match (constant.value, &constant.reason) {
         (Some(value), _) => show(value),
-        (None, Some(reason)) => format!("No value ({}): {reason}.", constant.verdict),
-        (None, None) => format!("No value ({}).", constant.verdict),
+        (None, Some(reason)) => format!("No value ({}): {reason}", constant.verdict),
+        (None, None) => format!("No value ({})", constant.verdict),
     };
     if let (Some(interval), Some(method)) = (constant.interval, constant.interval_method) {
         text += &format!(", 95% interval {} to {} ({method})", show(interval.low), show(interval.high));
     } else if let Some(method) = constant.interval_method.filter(|_| constant.verdict == Verdict::Measured) {
         text += &format!(", no interval ({method})");
     }
-    if let Some(set) = &constant.set {
+    // Of one that is bounded, the reason has said which side is known.
+    if let Some(set) = constant.set.as_ref().filter(|_| constant.value.is_some()) {
         text += &match set {
             ValueSet::Bracket { low, high } => {
                 let end = |end: Option<f64>| end.map_or("not seen".to_owned(), show);

@@ -14,6 +14,7 @@ use crate::row::{
 
 pub mod fleet;
 pub mod mixed;
+pub mod sweeps;
 
 /// Knuth's MMIX linear congruential generator: seeded, and the same everywhere.
 pub struct Random(u64);

@@ -174,12 +174,29 @@ def rates_of(rows):
     return {key: {d: float(numpy.median(r)) for d, r in devices.items()} for key, devices in found.items()}
 
 
-def quorum(groups, by_size):
+def quorum(groups):
+    """Of each size the groups that at least half as many devices measured as any other."""
     most = defaultdict(int)
-    size = lambda key: key[2] if by_size else None  # noqa: E731
     for key, devices in groups.items():
-        most[size(key)] = max(most[size(key)], len(devices))
-    return {key: devices for key, devices in groups.items() if 2 * len(devices) >= most[size(key)]}
+        most[key[2]] = max(most[key[2]], len(devices))
+    return {key: devices for key, devices in groups.items() if 2 * len(devices) >= most[key[2]]}
+
+
+def shown(groups):
+    """The rates that a class has shown: medians where most devices measured, levels where three did and less than half."""
+    most = max(map(len, groups.values()), default=0)
+    level = {}
+    if any(2 * len(devices) < most for devices in groups.values()):
+        cells = [(d, key, math.log(rate)) for key, group in groups.items() for d, rate in group.items()]
+        try:
+            level = levels(cells)
+        except fits.Refused:
+            pass
+    for key, devices in groups.items():
+        if 2 * len(devices) >= most:
+            yield float(numpy.median(list(devices.values())))
+        elif len(devices) >= 3:
+            yield level.get(key) or float(numpy.median(list(devices.values())))
 
 
 def apart(rows):
@@ -204,8 +221,7 @@ def of_stream(rows):
     constants = {}
     for kernel in [None, *kernels]:
         part = [row for row in kept if kernel in (None, row["kernel"])]
-        groups = quorum(rates_of(part), False)
-        best = max((float(numpy.median(list(devices.values()))) for devices in groups.values()), default=None)
+        best = max(shown(quorum(rates_of(part))), default=None)
         constants["memory_bandwidth", kernel] = {"value": best, "interval": None, "method": best and "witness"}
         if kernel is not None:
             for name, constant in zip(("memory_bandwidth_asymptote", "stream_latency"), asymptote(part)):
@@ -222,7 +238,7 @@ def curve(rates):
 
 
 def asymptote(rows):
-    groups = quorum(rates_of(rows), True)
+    groups = quorum(rates_of(rows))
     devices = sorted({device for group in groups.values() for device in group})
     level = {key: float(numpy.median(list(group.values()))) for key, group in groups.items()}
     if len(devices) >= 3:

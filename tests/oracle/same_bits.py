@@ -1,8 +1,10 @@
 """Asks for the same fits with the C library's FMA paths on and off, and with rows in other orders: the same bytes.
 
-    python tests/oracle/same_bits.py target/debug/examples/oracle
+    python tests/oracle/same_bits.py target/debug/examples/oracle target/debug/fleetcal
 
-Fails if an answer differs in one byte, or if this machine's C library has no FMA path that could be turned off.
+The fits of some thousand questions, of simulated classes, and of the rows of a real H200 as Parquet: the committed file,
+and a copy whose rows are shuffled and encoded anew. Fails if an answer differs in one byte, or if this machine's C library
+has no FMA path that could be turned off.
 """
 
 import json
@@ -10,8 +12,14 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
+
+import pyarrow.parquet
 
 import cases
+
+FIXTURE = Path(__file__).parent.parent / "fixtures" / "h200" / "stream-standard.parquet"
 
 # glibc chooses its exp, log, pow, sin and so on by these (sysdeps/x86_64/fpu/multiarch). AVX2 goes with FMA: glibc uses
 # one only where the other is usable. Names that a version of glibc does not know are ignored, so both spellings are given.
@@ -50,7 +58,42 @@ def shuffled(question, seed):
     return {**question, "rows": rows}
 
 
-def main(binary):
+def shuffled_copy(path, seed):
+    """The same rows in another order, in other row groups and encodings, with another level of the same compression."""
+    table = pyarrow.parquet.read_table(FIXTURE)
+    order = list(range(table.num_rows))
+    random.Random(seed).shuffle(order)
+    level, group = 1 + 4 * seed, 97 * (seed + 1)
+    pyarrow.parquet.write_table(
+        table.take(order), path, compression="zstd", compression_level=level, row_group_size=group, use_dictionary=False
+    )
+
+
+def bodies(fleetcal, path, tunables):
+    """What the fits of a file say: the body, which the rows determine; the envelope says when it was made."""
+    documents = json.loads(run([fleetcal, "fit", str(path), "--output", "json"], "", tunables))
+    return json.dumps([document["body"] for document in documents])
+
+
+def parquet_differences(fleetcal):
+    """Readings of the real rows that differ from that of the committed file."""
+    expected = bodies(fleetcal, FIXTURE, None)
+    if '"memory_bandwidth_asymptote"' not in expected:
+        yield "the committed file has no constants"
+    if bodies(fleetcal, FIXTURE, TUNABLE) != expected:
+        yield "the committed file without FMA"
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(3):
+            path = Path(folder) / f"shuffled-{seed}.parquet"
+            shuffled_copy(path, seed)
+            if path.read_bytes() == FIXTURE.read_bytes():
+                yield f"shuffled copy {seed} is the committed file"
+            for tunables in (None, TUNABLE):
+                if bodies(fleetcal, path, tunables) != expected:
+                    yield f"shuffled copy {seed}, with {tunables or 'FMA'}"
+
+
+def main(binary, fleetcal):
     probe = [sys.executable, "-c", PROBE]
     if run(probe, "", None) == run(probe, "", TUNABLE):
         sys.exit(f"GLIBC_TUNABLES={TUNABLE} changes nothing here: this processor has no FMA, or the C library no such path")
@@ -67,9 +110,13 @@ def main(binary):
             if answer != expected:
                 failed.append(name)
                 print(f"differs by the order of rows: {name}")
+    for name in parquet_differences(fleetcal):
+        failed.append(name)
+        print(f"differs as Parquet: {name}")
+    print("the rows of an H200 fitted from Parquet: the committed file and three shuffled copies, with FMA and without")
     print(f"{len(plain)} answers and {len(documents)} documents in three other orders compared byte for byte")
     sys.exit(f"{len(failed)} differ" if failed or not plain or len(plain) != len(without) else 0)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

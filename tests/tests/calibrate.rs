@@ -61,6 +61,27 @@ fn simulated_devices_give_the_constants_they_were_made_with() {
     assert!(has_file(data.path(), "rows", ".parquet"), "no rows were left as Parquet");
 }
 
+#[test]
+fn a_plan_may_ask_for_the_originals_fits_and_is_shown_and_answered_so() {
+    let data = TempDir::new().expect("a temporary folder");
+    let asking = data.path().join("original.toml");
+    let smoke = std::fs::read_to_string(plan("smoke.toml")).expect("the plan is there");
+    std::fs::write(&asking, format!("{smoke}\n[fit]\nmode = \"seed\"\n")).expect("a file can be written");
+    let (asking, folder) = (asking.display().to_string(), data.path().join("data").display().to_string());
+    let shown = output(&["plan", "show", &asking]);
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(text.contains("[fit]\n") && text.contains("mode = \"seed\"\n"), "{text}");
+    let plan = ["calibrate", "--plan", &asking, "--backend", "sim", "--sim", "2", "--data", &folder];
+    let ended = output(&[&plan[..], &["--output", "json"]].concat());
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let body = &json(&ended.stdout)[0]["body"];
+    assert_eq!(body["fit_options"]["mode"], "seed");
+    let constants = body["constants"].as_array().expect("constants");
+    let names: Vec<&str> = constants.iter().filter_map(|constant| constant["name"].as_str()).collect();
+    assert_eq!(names, ["memory_bandwidth"], "of stream rows the original knows the largest rate alone");
+    assert!(constants[0]["interval"].is_null(), "and states no interval");
+}
+
 fn has_file(data: &Path, folder: &str, ending: &str) -> bool {
     fn walk(folder: &Path, ending: &str) -> bool {
         std::fs::read_dir(folder).is_ok_and(|entries| {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleetcal_model::constants::{Body, Constant, Document, Scope, Verdict};
+use fleetcal_model::fit::Mode;
 use fleetcal_model::row::Origin;
 
 use super::{counted, note, print_table, say, table, were};
@@ -18,6 +19,9 @@ pub(crate) fn constants(documents: &[Document]) {
             Origin::Simulated | Origin::Emulated => {
                 out_line!("These numbers are {}: they say nothing about a real device.", body.origin);
             }
+        }
+        if body.fit_options.mode == Mode::Seed {
+            out_line!("The original's fits, as the options say (mode seed): they state no intervals.");
         }
         let mut shown = table(&["CONSTANT", "CONDITION", "VALUE", "95% INTERVAL", "VERDICT", "SHOWN BY"]);
         let shared = shared_condition(&body.constants);

@@ -37,6 +37,7 @@ fn heading(kind: RejectReason, all: &[&RejectedRow]) -> Option<String> {
         RejectReason::Contended => format!("{rows} {was} contended by other processes"),
         RejectReason::NoEstimate => format!("{rows} ended without an estimate"),
         RejectReason::OutlierDevice => format!("{rows} of devices that stand apart from their class {was} left out"),
+        RejectReason::SmallerGroup => format!("{rows} of the smaller of two groups of devices {was} left out"),
         RejectReason::OutlierHour => format!("{rows} of hours that stand apart for all devices {was} left out"),
         RejectReason::Residual => format!("{rows} far off the line of the others {was} left out"),
         RejectReason::Opaque

@@ -1,6 +1,6 @@
 //! Plans: what is in them, and what they cost.
 
-use fleetcal_core::plan::{ClassEstimate, FleetDevice, Plan, Planned, PlannedTask, TaskCost, measure_keys};
+use fleetcal_core::plan::{ClassEstimate, FleetDevice, Plan, Planned, PlannedTask, TaskCost, fit_keys, measure_keys};
 
 use fleetcal_model::units::Seconds;
 
@@ -46,10 +46,15 @@ pub(crate) fn plan_show(
                 })
             })
             .collect();
-        return print_json(&serde_json::json!({ "measure": plan.measure, "tasks": tasks, "notes": planned.notes }));
+        let (measure, fit) = (&plan.measure, &plan.fit);
+        return print_json(&serde_json::json!({
+            "measure": measure, "fit": fit, "tasks": tasks, "notes": planned.notes,
+        }));
     }
     out_line!("[measure]");
     measure_keys(&plan.measure).iter().for_each(|(key, value)| out_line!("{key} = {value}"));
+    out_line!("\n[fit]");
+    fit_keys(&plan.fit).iter().for_each(|(key, value)| out_line!("{key} = {value}"));
     out_line!("");
     for task in &planned.tasks {
         out_line!("{} on {} ({}), about {}", task.title, task.device, class(task), times(task.cost));

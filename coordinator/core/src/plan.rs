@@ -51,6 +51,7 @@
 //! [fit]                                # the defaults are those of `fit::Options`
 //! footprint_factor = 4                 # rows speak for main memory from so many last-level caches on; `dram` is that large
 //! sizes_min = 3                        # that an asymptote needs
+//! mode = "robust"                      # or "seed": the original's fits, for comparison with its constants
 //! ```
 
 use fleetcal_model::digest::Sha256Digest;
@@ -77,7 +78,7 @@ pub use parse::PLAN_BYTES_MAX;
 pub use quantity::Size;
 pub use select::{FleetDevice, Selector, SelectorField, selected};
 pub use tasks::{Planned, PlannedTask, Refusal, admit, tasks};
-pub use write::measure_keys;
+pub use write::{fit_keys, measure_keys};
 
 /// A plan, read and checked.
 #[derive(Debug, Clone, PartialEq)]

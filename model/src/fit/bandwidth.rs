@@ -219,7 +219,7 @@ impl<'a> Study<'a, '_> {
     /// The floor over these observations.
     fn floor(&self) -> Fitted<'a, Floor> {
         let points_total = Group::all_of(&self.observations).len();
-        let groups = self.memory_groups().map(Group::with_quorum);
+        let groups = self.memory_groups().map(Group::shown);
         let points_used = groups.as_ref().map_or(0, Vec::len);
         // Ties go to the first name, so that the answer does not depend on the order of rows.
         let best = groups.map(|groups| {

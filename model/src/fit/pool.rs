@@ -179,6 +179,8 @@ vocabulary! {
         OutlierDevice => "outlier_device",
         /// In its hour the whole fleet was slower or faster in this kernel.
         OutlierHour => "outlier_hour",
+        /// The devices are two groups, and its device is one of the smaller.
+        SmallerGroup => "smaller_group",
         /// It is far off the line of the others.
         Residual => "residual",
         /// Past the knee of its sweep another resource binds: it belongs to another leg.

@@ -6,7 +6,7 @@ use fleetcal_model::policy::MeasuringPolicy;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{Errors, PlanErrors, PlanProblem};
-use super::quantity::{devices_per_node, duration_ns, short_text, text, whole, whole_within};
+use super::quantity::{devices_per_node, duration_ns, member, short_text, text, whole, whole_within};
 use super::reader::{Section, bad_value};
 use super::{Limits, Plan};
 
@@ -20,7 +20,7 @@ const DOCUMENT_KEYS: [&str; 9] =
     ["name", "description", "label", "seed", "devices", "measure", "limits", "sweep", "fit"];
 const DEVICE_KEYS: [&str; 1] = ["select"];
 const LIMIT_KEYS: [&str; 3] = ["task_time", "device_time", "devices_per_node"];
-const FIT_KEYS: [&str; 2] = ["footprint_factor", "sizes_min"];
+const FIT_KEYS: [&str; 3] = ["footprint_factor", "sizes_min", "mode"];
 
 /// Longest text of a plan, bytes: it travels with every task, and every run keeps it.
 pub const PLAN_BYTES_MAX: usize = 1 << 20;
@@ -110,6 +110,6 @@ fn fit(root: &Section<'_>, errors: &mut Errors<'_>) -> fit::Options {
     fit::Options {
         footprint_factor: count("footprint_factor", least.footprint_factor),
         sizes_min: count("sizes_min", least.sizes_min),
-        ..least
+        mode: section.read("mode", member(fit::Mode::ALL, "mode"), errors).unwrap_or(least.mode),
     }
 }

@@ -179,6 +179,7 @@ const CASES: &[(&str, &[&str])] = &[
             "4:13: fit.sizes_min: `2` cannot be used: it must be from 3",
         ],
     ),
+    ("name = \"a\"\n[fit]\nmode = \"seeds\"\n$SWEEP", &["3:8: fit.mode: unknown mode `seeds`, did you mean `seed`?"]),
     (
         "name = \"a\"\n[limits]\ndevices_per_node = 0\n$SWEEP",
         &["3:20: limits.devices_per_node: `0` cannot be used: it must be from 1"],
@@ -283,6 +284,7 @@ points_per_task = 3
 [fit]
 footprint_factor = 8
 sizes_min = 5
+mode = "seed"
 "#;
     let plan = Plan::parse(text).expect("a plan");
     let measure = &plan.measure;
@@ -295,7 +297,7 @@ sizes_min = 5
     assert_eq!((measure.load, measure.load_ns), (Some(Load::Sustained), 10_000_000_000));
     assert_eq!((measure.monitor, measure.settle_ns_max), (false, 0));
     assert_eq!((plan.label.as_deref(), plan.seed), (Some("night 3"), 7));
-    assert_eq!(plan.fit, fit::Options { footprint_factor: 8, sizes_min: 5, ..fit::Options::default() });
+    assert_eq!(plan.fit, fit::Options { footprint_factor: 8, sizes_min: 5, mode: fit::Mode::Seed });
     assert_eq!(
         plan.limits,
         Limits { device_ns_max: Some(3_600_000_000_000), devices_per_node: DevicesPerNode::AtMost(8) }

@@ -1,5 +1,6 @@
-//! A measuring policy as a plan would say it: what people are shown reads back as what it was.
+//! A measuring policy and fit options as a plan would say it: what people are shown reads back as what it was.
 
+use fleetcal_model::fit;
 use fleetcal_model::policy::MeasuringPolicy;
 
 /// Nanoseconds of the units that durations are written in, largest first.
@@ -63,6 +64,16 @@ pub fn measure_keys(policy: &MeasuringPolicy) -> Vec<(&'static str, String)> {
     keys
 }
 
+/// Every key of `[fit]` that is in force, with its value in TOML, defaults included.
+pub fn fit_keys(options: &fit::Options) -> Vec<(&'static str, String)> {
+    let fit::Options { footprint_factor, sizes_min, mode } = options;
+    vec![
+        ("footprint_factor", footprint_factor.to_string()),
+        ("sizes_min", sizes_min.to_string()),
+        ("mode", quoted(mode.name())),
+    ]
+}
+
 fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
@@ -105,6 +116,18 @@ mod tests {
         let text =
             format!("name = \"a\"\n[measure]\n{}\n[limits]\ntask_time = \"{task_ns}ns\"\n{sweep}", lines.join("\n"));
         Plan::parse(&text).unwrap_or_else(|errors| panic!("what is shown is no plan: {errors}\n{text}")).measure
+    }
+
+    #[test]
+    fn fit_options_are_shown_as_a_plan_that_says_the_same() {
+        for mode in fit::Mode::ALL {
+            let options = fit::Options { footprint_factor: 7, sizes_min: 4, mode: *mode };
+            let lines: Vec<String> = fit_keys(&options).iter().map(|(key, value)| format!("{key} = {value}")).collect();
+            let sweep = "[[sweep]]\nfamily = \"stream\"\nelements = \"2^20\"\n";
+            let text = format!("name = \"a\"\n[fit]\n{}\n{sweep}", lines.join("\n"));
+            let plan = Plan::parse(&text).unwrap_or_else(|errors| panic!("what is shown is no plan: {errors}\n{text}"));
+            assert_eq!(plan.fit, options);
+        }
     }
 
     #[test]

@@ -69,6 +69,21 @@ impl<'a> Group<'a> {
         sizes.into_values().flat_map(Self::with_quorum).collect()
     }
 
+    /// Groups whose rate the class has shown: of each size those with a quorum. A size that fewer than half as many devices
+    /// measured as another, in a class measured in shares, counts from three devices on, with their own effects taken out.
+    pub(crate) fn shown(groups: Vec<Self>) -> Vec<Self> {
+        let groups = Self::with_quorum_by_size(groups);
+        let most = groups.iter().map(Self::devices).max().unwrap_or(0);
+        let is_share = |group: &Self| group.devices() * 2 < most;
+        if !groups.iter().any(is_share) {
+            return groups;
+        }
+        let leveled = Self::leveled(groups.clone());
+        let pairs = groups.into_iter().zip(leveled);
+        let shown = pairs.map(|(group, leveled)| if is_share(&group) { leveled } else { group });
+        shown.filter(|group| !is_share(group) || group.devices() >= LEVELED_MIN).collect()
+    }
+
     /// The same groups with class rates as a device at the centre shows them, where devices and groups can be told apart: the
     /// device that is the median differs from group to group, and in a class measured in shares so do all devices.
     pub(crate) fn leveled(mut groups: Vec<Self>) -> Vec<Self> {

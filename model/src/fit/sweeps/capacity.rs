@@ -56,16 +56,11 @@ fn winner<'a>(taken: &Taken<'a>, found: &[Found<'a>]) -> Vec<Estimated<'a>> {
     let condition = taken.condition.to_map();
     let mut capacity = as_winner(&best.capacity, &best.title, condition.clone());
     let rate = as_winner(&best.rate, &best.title, condition);
-    let apart: Vec<&Found<'_>> =
-        found.iter().filter(|other| !merge(&[best.bracket, other.bracket]).consistent).collect();
-    if let Some(other) = apart.first() {
-        let reason = format!(
-            "the capacity does not carry over between shapes: {} says {}, {} says {}",
-            best.title,
-            bounds(best.bracket),
-            other.title,
-            bounds(other.bracket)
-        );
+    if found.iter().any(|other| !merge(&[best.bracket, other.bracket]).consistent) {
+        // Every shape's answer, those that agree too: who uses the score sees which shape is like theirs.
+        let says = |found: &Found<'_>| format!("{} says {}", found.title, bounds(found.bracket));
+        let all: Vec<String> = found.iter().map(says).collect();
+        let reason = format!("the capacity does not carry over between shapes: {}", all.join(", "));
         capacity.outcome = Outcome::NotIdentified(reason);
     }
     vec![capacity, rate]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::fit::class::Apart;
+use crate::fit::class::{Apart, SmallerGroup};
 use crate::fit::devices::{LEVELED_MIN, Outlier, point_levels};
 use crate::fit::interval::{self, Domain, Replicate, Spread};
 use crate::fit::pool::{RejectReason, Rejected};
@@ -235,6 +235,13 @@ pub(crate) fn apart<'a>(apart: &Apart<'a>, row: &'a Record) -> Option<Rejected<'
         let detail =
             format!("{kernel} on {device} takes {percent:+.1}% of time against its class, {z:.1} spreads away");
         (RejectReason::OutlierDevice, slower, detail)
+    } else if let Some(SmallerGroup { devices, larger, slower }) = apart.smaller(row) {
+        let percent = slower * 100.0;
+        let detail = format!(
+            "the devices are two groups in {kernel}: {devices}, of which {device} is one, take {percent:+.1}% of time \
+             against the {larger} others"
+        );
+        (RejectReason::SmallerGroup, *slower, detail)
     } else {
         let hour = apart.hour(row)?;
         let (percent, devices) = (hour.slower * 100.0, hour.devices);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::curve::{Of, Refit, Work, refits, spread};
 use super::{SweepFits, Taken, as_winner};
 use crate::constants::{LAUNCH_LATENCY, MEMORY_BANDWIDTH, PEAK_FLOPS, PIPE};
+use crate::fit::devices::LEVELED_MIN;
 use crate::fit::estimated::{Estimated, Outcome, Value};
 use crate::fit::interval::{Domain, Spread};
 use crate::fit::{ConstantInterval, Mode, Options};
@@ -29,9 +30,9 @@ pub(super) fn peaks<'a>(taken: &Taken<'a>, mode: Mode, fits: &mut SweepFits<'a>)
             let rate = flops(work) / work.seconds(of)?;
             (work.row.counts().ops_exact && rate.is_finite() && rate > 0.0).then_some(rate)
         };
-        // A size that only one unusual device measured does not speak for its class.
+        // A size that only one unusual device measured does not speak for its class; three do, their own effects taken out.
         let most = part.works.iter().map(|work| work.devices()).max().unwrap_or(0);
-        let shown = part.works.iter().filter(|work| work.devices() * 2 >= most);
+        let shown = part.works.iter().filter(|work| work.devices() >= LEVELED_MIN.min(most.div_ceil(2)));
         let best = shown
             .filter_map(|work| Some((work, rate(work)?)))
             .reduce(|best, next| if next.1 > best.1 { next } else { best });

@@ -1,5 +1,7 @@
 //! Real rows of three H200 (`tests/fixtures/h200-probe`), and rows whose truth is known.
 
+mod shares;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -105,6 +107,12 @@ fn the_last_level_cache_lies_around_its_60_mib_and_the_proxy_is_contradicted_by_
         near(value(&body, LAST_LEVEL_CACHE_BANDWIDTH, &[]), 8.4e12, 0.02, name);
         let proxy = body.constant(CACHE_CAPACITY, &[]).expect("a capacity");
         assert_eq!((proxy.verdict, proxy.value), (Verdict::NotIdentified, None), "{name}: {proxy:?}");
+        let reason = proxy.reason.as_deref().unwrap_or_default();
+        for says in
+            ["m=256, n=1024 says at least", "m=256, n=8192 says 4.1 GiB to 8.3 GiB", "m=1024, n=4096 says 8.3 GiB"]
+        {
+            assert!(reason.contains(says), "{name}: every shape's bracket stands in the reason: {reason}");
+        }
         let narrow = [("kernel", "contraction"), ("dtype", "f32"), ("solution", "untiled_b256"), ("m", "256")];
         let held = body.constant(CACHE_CAPACITY, &[&narrow[..], &[("n", "1024")]].concat()).expect("a shape's");
         assert_eq!(held.verdict, Verdict::Bounded, "{name}: every point of the shape is cached");
