@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use fleetcal_model::fit::bandwidth::{self, Asymptote};
+use fleetcal_model::fit::class::ClassStudy;
 use fleetcal_model::fit::estimated::Outcome;
 use fleetcal_model::fit::interval::{self, Domain, Replicate};
 use fleetcal_model::fit::pool::Pool;
+use fleetcal_model::fit::workers::Alone;
 use fleetcal_model::fit::{self, ConstantInterval, Options, capacity, fill};
 use fleetcal_model::row::LaunchContext;
 use fleetcal_model::seed::capacity::WorkingSetPoint;
@@ -75,7 +77,7 @@ fn sweeps(out: &mut impl Write, name: &str, spec: &SweepSpec) -> io::Result<()> 
     for seed in 0..FLEETS {
         let rows = testing::sweeps::simulate(spec, seed);
         let Ok(pool) = Pool::new(&rows) else { continue };
-        let fits = fit::sweeps::fit(&pool, &Options::default(), &BTreeMap::new());
+        let (_, fits) = fit::sweeps::fit(&pool, &Options::default(), &ClassStudy::default(), &Alone);
         for estimated in fits.estimated.iter().filter(|estimated| !estimated.condition.contains_key("kernel")) {
             let Outcome::Measured(value) = &estimated.outcome else { continue };
             let truth = testing::sweeps::truth().get(estimated.name).copied();

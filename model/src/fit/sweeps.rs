@@ -37,8 +37,9 @@ pub struct SweepFits<'a> {
     pub rejected: Vec<Rejected<'a>>,
 }
 
-/// Fits every sweep that has rows, and the bandwidth of main memory before those that need it.
-pub(crate) fn fit<'a>(
+/// Fits every sweep that has rows, and the bandwidth of main memory before those that need it. Families that `study` holds
+/// are not judged again; an empty one is as good.
+pub fn fit<'a>(
     pool: &'a Pool,
     options: &Options,
     study: &ClassStudy<'a>,
