@@ -23,7 +23,7 @@ fn in_shares(rows: &[Row]) -> Vec<Row> {
     let is_kept = |row: &&Row| {
         let number = numbers[&(row.work.sweep, row.work.point.as_str(), row.work.solution.as_str())];
         let device = row.device.device_uuid.as_str()[4..].parse::<usize>().expect("devices are numbered");
-        number % 4 == 0 || (device + 5 * number) % 16 < 3
+        number.is_multiple_of(4) || (device + 5 * number) % 16 < 3
     };
     rows.iter().filter(is_kept).cloned().collect()
 }
