@@ -13,6 +13,7 @@ use crate::telemetry::{Processors, Sensor};
 pub mod cpu;
 pub mod cuda;
 pub mod discovery;
+pub mod gpu;
 pub mod hip;
 pub(crate) mod library;
 pub mod sim;

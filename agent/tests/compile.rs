@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
 use fleetcal_agent::device::cuda::nvrtc::Nvrtc;
+use fleetcal_agent::device::gpu::Compiler;
 use fleetcal_kernels::{DeviceSource, Family, program_defines, stream, support};
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::id::DeviceId;

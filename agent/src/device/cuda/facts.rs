@@ -9,15 +9,7 @@ use nvml_wrapper::Nvml;
 use super::driver::{self, DriverVersion};
 use super::nvml::{self, NvmlFacts};
 use crate::device::DeviceError;
-
-/// A device of the driver, by its position, with what is known of it.
-#[derive(Debug)]
-pub(super) struct Found {
-    /// Position in the driver's order.
-    pub(super) ordinal: usize,
-    /// The facts.
-    pub(super) facts: DeviceFacts,
-}
+use crate::device::gpu::Found;
 
 /// Every device that the driver shows. Creates no context.
 pub(super) fn find(driver: DriverVersion, nvrtc: (i32, i32)) -> Result<Vec<Found>, DeviceError> {
@@ -33,11 +25,6 @@ pub(super) fn find(driver: DriverVersion, nvrtc: (i32, i32)) -> Result<Vec<Found
         return Err(driver::unusable("the driver shows no device (look at `nvidia-smi -L` and CUDA_VISIBLE_DEVICES)"));
     }
     Ok(found)
-}
-
-/// The device with this UUID, wherever it stands in the driver's order.
-pub(super) fn of(uuid: &DeviceId, found: Vec<Found>) -> Option<Found> {
-    found.into_iter().find(|found| found.facts.uuid == *uuid)
 }
 
 fn device(ordinal: i32, nvml: Option<&Nvml>, runtime: &str) -> Result<Found, DriverError> {
@@ -85,7 +72,8 @@ fn device(ordinal: i32, nvml: Option<&Nvml>, runtime: &str) -> Result<Found, Dri
         last_level_cache_bytes: l2_cache_bytes,
         warp_size: positive(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE).unwrap_or(32),
     };
-    Ok(Found { ordinal: usize::try_from(ordinal).unwrap_or(0), facts })
+    let target = facts.architecture.clone();
+    Ok(Found { ordinal: usize::try_from(ordinal).unwrap_or(0), facts, target })
 }
 
 /// The MIG profile, which the driver writes behind the product's name (`NVIDIA H200 MIG 1g.18gb`), or `none`.
@@ -129,6 +117,7 @@ mod tests {
     use fleetcal_model::policy::Caches;
 
     use super::*;
+    use crate::device::gpu::of;
     use crate::harness::flush::Flush;
 
     /// Defect 10 of docs/harness.md.
@@ -141,8 +130,8 @@ mod tests {
             ..crate::testing::device(uuid)
         };
         let both = || {
-            let small = Found { ordinal: 0, facts: facts("GPU-0", 16, 1 << 20) };
-            vec![small, Found { ordinal: 1, facts: facts("GPU-1", 132, 50 << 20) }]
+            let found = |ordinal, facts| Found { ordinal, facts, target: String::new() };
+            vec![found(0, facts("GPU-0", 16, 1 << 20)), found(1, facts("GPU-1", 132, 50 << 20))]
         };
         let (first, second) = (of(&"GPU-0".into(), both()), of(&"GPU-1".into(), both()));
         let [first, second] = [first, second].map(|found| found.expect("both are there"));

@@ -1,7 +1,4 @@
 //! Device memory next to addresses that are not mapped: an access beyond it faults, and the context with it.
-//!
-//! Plain allocations cannot do this: the driver carves them out of larger mappings, so that a stray access falls into
-//! a neighbour. Here addresses are reserved with room on both sides, and only the middle is mapped.
 
 #![allow(unsafe_code)]
 
@@ -10,6 +7,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, DriverError, sys};
 
 use super::driver;
+use crate::device::gpu::guard::{Layout, refused};
 use crate::device::{DeviceError, PageGuard};
 
 /// Reserved addresses of which the middle is mapped; unmapped on drop.
@@ -17,12 +15,11 @@ use crate::device::{DeviceError, PageGuard};
 pub(super) struct Guarded {
     context: Arc<CudaContext>,
     reserved: sys::CUdeviceptr,
-    reserved_bytes: usize,
+    layout: Layout,
     /// The physical memory, once it exists.
     memory: Option<sys::CUmemGenericAllocationHandle>,
-    /// Bytes mapped from `page_bytes` after the start of the reservation; 0 while nothing is.
-    mapped_bytes: usize,
-    page_bytes: usize,
+    /// Whether the middle is mapped.
+    is_mapped: bool,
 }
 
 /// Maps memory of so many bytes; the address of its first byte.
@@ -35,7 +32,6 @@ pub(super) fn allocate(
     guard: PageGuard,
     free_bytes: u64,
 ) -> Result<(Guarded, sys::CUdeviceptr), DeviceError> {
-    let refuse = |reason: &str| DeviceError::Launch { what: "guarding pages".to_owned(), reason: reason.to_owned() };
     let failed = |error| match error {
         DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
             DeviceError::OutOfMemory { wanted_bytes: bytes, free_bytes }
@@ -44,21 +40,13 @@ pub(super) fn allocate(
     };
     let has_pages = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
     if context.attribute(has_pages).map_err(failed)? == 0 {
-        return Err(refuse("the device has no virtual memory management"));
+        return Err(refused("the device has no virtual memory management"));
     }
     context.bind_to_thread().map_err(failed)?;
     let page_bytes = page_bytes(context).map_err(failed)?;
-    let wanted = usize::try_from(bytes).ok().filter(|wanted| *wanted > 0);
-    let used = wanted.ok_or_else(|| refuse("there is no such allocation"))?;
-    let sizes = used.checked_next_multiple_of(page_bytes);
-    let sizes = sizes.and_then(|mapped| Some((mapped, mapped.checked_add(page_bytes.checked_mul(2)?)?)));
-    let (mapped_bytes, reserved_bytes) = sizes.ok_or_else(|| refuse("so many bytes cannot be addressed"))?;
-    let guarded = Guarded::map(context, page_bytes, mapped_bytes, reserved_bytes).map_err(failed)?;
-    let first = guarded.reserved + page_bytes as u64;
-    let address = match guard {
-        PageGuard::None | PageGuard::Front => first,
-        PageGuard::Back => first + (mapped_bytes - used) as u64,
-    };
+    let layout = Layout::of(bytes, page_bytes, guard)?;
+    let guarded = Guarded::map(context, layout).map_err(failed)?;
+    let address = guarded.reserved + layout.offset_bytes as u64;
     Ok((guarded, address))
 }
 
@@ -93,17 +81,13 @@ fn page_bytes(context: &CudaContext) -> Result<usize, DriverError> {
 
 impl Guarded {
     /// Each step is noted as it is done, so that the drop undoes what was done where a later one fails.
-    fn map(
-        context: &Arc<CudaContext>,
-        page_bytes: usize,
-        mapped_bytes: usize,
-        reserved_bytes: usize,
-    ) -> Result<Self, DriverError> {
+    fn map(context: &Arc<CudaContext>, layout: Layout) -> Result<Self, DriverError> {
+        let Layout { mapped_bytes, reserved_bytes, .. } = layout;
         let mut reserved = 0;
         // SAFETY: the context is current on this thread, the pointer is to a live address, and the driver chooses where.
         unsafe { sys::cuMemAddressReserve(&raw mut reserved, reserved_bytes, 0, 0, 0) }.result()?;
         let context = Arc::clone(context);
-        let mut guarded = Self { context, reserved, reserved_bytes, memory: None, mapped_bytes: 0, page_bytes };
+        let mut guarded = Self { context, reserved, layout, memory: None, is_mapped: false };
         let mut memory = 0;
         let wanted = properties(&guarded.context);
         // SAFETY: both pointers are to live values, and the size is a multiple of the page.
@@ -112,7 +96,7 @@ impl Guarded {
         let first = guarded.first();
         // SAFETY: the range lies inside the reservation, a page from either end of it, and nothing is mapped there.
         unsafe { sys::cuMemMap(first, mapped_bytes, 0, memory, 0) }.result()?;
-        guarded.mapped_bytes = mapped_bytes;
+        guarded.is_mapped = true;
         let flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         let access = sys::CUmemAccessDesc { location: location(&guarded.context), flags };
         // SAFETY: the range was mapped just now, and one live description is passed.
@@ -122,7 +106,7 @@ impl Guarded {
 
     /// Address of the first mapped byte.
     fn first(&self) -> sys::CUdeviceptr {
-        self.reserved + self.page_bytes as u64
+        self.reserved + self.layout.page_bytes as u64
     }
 }
 
@@ -133,15 +117,15 @@ impl Drop for Guarded {
         if self.context.bind_to_thread().is_err() {
             return;
         }
-        if self.mapped_bytes > 0 {
+        if self.is_mapped {
             // SAFETY: exactly what was mapped, once.
-            _ = unsafe { sys::cuMemUnmap(self.first(), self.mapped_bytes) };
+            _ = unsafe { sys::cuMemUnmap(self.first(), self.layout.mapped_bytes) };
         }
         if let Some(memory) = self.memory {
             // SAFETY: the handle came from the driver, and is released once.
             _ = unsafe { sys::cuMemRelease(memory) };
         }
         // SAFETY: exactly what was reserved, once, with nothing mapped in it any more.
-        _ = unsafe { sys::cuMemAddressFree(self.reserved, self.reserved_bytes) };
+        _ = unsafe { sys::cuMemAddressFree(self.reserved, self.layout.reserved_bytes) };
     }
 }

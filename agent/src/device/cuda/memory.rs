@@ -7,7 +7,8 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError, PinnedHostSlice, resu
 
 use super::driver;
 use super::guarded::{self, Guarded};
-use crate::device::{Array, DeviceError, PageGuard};
+use crate::device::gpu::Memory;
+use crate::device::{DeviceError, PageGuard};
 
 /// Left for the driver, other contexts and the display.
 const RESERVE_BYTES: u64 = 512 << 20;
@@ -22,14 +23,12 @@ pub struct CudaBuffer {
     guarded: Option<Guarded>,
 }
 
-impl CudaBuffer {
-    /// Address of its first byte on the device.
-    pub(super) fn address(&self) -> u64 {
+impl Memory for CudaBuffer {
+    fn address(&self) -> u64 {
         self.address
     }
 
-    /// Its size, bytes.
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.bytes
     }
 }
@@ -48,16 +47,6 @@ pub(super) fn allocate_guarded(
 ) -> Result<CudaBuffer, DeviceError> {
     let (guarded, address) = guarded::allocate(context, bytes, guard, available_bytes(context)?)?;
     Ok(CudaBuffer { context: Arc::clone(context), address, bytes, guarded: Some(guarded) })
-}
-
-/// Where an array starts on the device, after a look that it lies inside its allocation.
-pub(super) fn address_of(array: &Array<'_, CudaBuffer>) -> Result<u64, DeviceError> {
-    let end = array.offset_bytes.saturating_add(array.spec.bytes());
-    if end > array.buffer.bytes {
-        let reason = format!("it ends at byte {end} of an allocation of {} bytes", array.buffer.bytes);
-        return Err(DeviceError::Launch { what: format!("placing the array `{}`", array.spec.name), reason });
-    }
-    Ok(array.buffer.address + array.offset_bytes)
 }
 
 #[allow(unsafe_code)]

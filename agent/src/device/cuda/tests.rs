@@ -1,10 +1,12 @@
 //! What only a device can show. Where there is none, that is said.
 
 use cudarc::driver::sys;
-use fleetcal_kernels::BufferSpec;
+use fleetcal_kernels::{BufferSpec, family};
+use fleetcal_model::point::{Point, Solution};
 
+use super::memory::CudaBuffer;
 use super::*;
-use crate::device::nan_bits;
+use crate::device::{Array, Device, PageGuard, Series, nan_bits};
 
 /// Elements of arrays of which a copy takes long on any device: half a millisecond on an H200.
 const ELEMENTS: u64 = 1 << 28;
@@ -34,9 +36,9 @@ fn copy(device: &CudaDevice, elements: u64) -> (Vec<(Point, Solution)>, Vec<Buff
 /// Whether everything that was put on the device's stream has ended.
 #[allow(unsafe_code)]
 fn is_idle(device: &CudaDevice) -> bool {
-    device.context.bind_to_thread().expect("the context is there");
+    device.driver.context.bind_to_thread().expect("the context is there");
     // SAFETY: the stream lives as long as the device.
-    let answer = unsafe { sys::cuStreamQuery(device.stream.cu_stream()) };
+    let answer = unsafe { sys::cuStreamQuery(device.driver.stream.cu_stream()) };
     assert!(
         matches!(answer, sys::CUresult::CUDA_SUCCESS | sys::CUresult::CUDA_ERROR_NOT_READY),
         "the stream is broken: {answer:?}"
@@ -58,10 +60,9 @@ fn a_launch_has_ended_when_run_returns_whichever_device_it_is() {
         for array in &arrays {
             device.set(array, nan_bits(array.spec.dtype)).expect("it can be set");
         }
-        let ready = CudaDevice::ready(&prepared, &arrays).expect("the arrays are those of the launch");
-        ready[0].enqueue(&device.stream).expect("it can be queued");
+        device.enqueue(&prepared, &arrays).expect("it can be queued");
         assert!(!is_idle(&device), "a launch that is only queued is seen to run");
-        device.stream.synchronize().expect("it ends");
+        device.driver.stream.synchronize().expect("it ends");
         device.run(&prepared, &arrays).expect("it runs");
         assert!(is_idle(&device), "{}: the launch still runs", device.facts().uuid);
         let series = Series { intervals: 1, launches: 1, flush_bytes: Some(1 << 28) };
@@ -73,16 +74,16 @@ fn a_launch_has_ended_when_run_returns_whichever_device_it_is() {
 #[test]
 fn code_that_cannot_be_loaded_costs_its_solution_and_leaves_the_context_whole() {
     for mut device in devices() {
-        let own = device.facts.architecture.clone();
+        let own = device.target.clone();
         let (work, _) = copy(&device, 1 << 20);
         // Machine code of another generation compiles well.
-        device.facts.architecture = if own == "sm_75" { "sm_90" } else { "sm_75" }.to_owned();
+        device.target = if own == "sm_75" { "sm_90" } else { "sm_75" }.to_owned();
         let refused = device.prepare(&work[..1]).remove(0).map(|_| ());
         let Err(DeviceError::Load { entry, reason }) = refused else { panic!("it cannot be loaded: {refused:?}") };
         assert!(entry.contains("stream.cu"), "{entry}");
         assert!(reason.contains("NO_BINARY_FOR_GPU"), "the driver's words are kept: {reason}");
-        device.facts.architecture = own;
-        device.programs = Programs::default();
+        device.target = own;
+        device.forget_programs();
         let loaded = device.prepare(&work[..1]).remove(0).map(|_| ());
         assert_eq!(loaded, Ok(()), "the context is whole");
     }

@@ -8,12 +8,9 @@
 //! again behind a longer lead.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::time::Instant;
 
-use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError, sys};
-
-use super::driver;
+use super::driver::Driver;
 use super::launch::Ready;
 use crate::device::{DeviceError, RawSample};
 
@@ -29,8 +26,8 @@ const CALM_BATCHES: u64 = 64;
 
 /// Event pairs, created once and used again: creating one inside a batch would stall the host.
 #[derive(Debug)]
-pub(super) struct Timer {
-    pairs: Vec<(CudaEvent, CudaEvent)>,
+pub(super) struct Timer<D: Driver> {
+    pairs: Vec<(D::Event, D::Event)>,
     opened: Instant,
     /// How much longer than usual leads have to be on this host.
     lead_scale: Cell<u64>,
@@ -40,11 +37,11 @@ pub(super) struct Timer {
 
 /// What goes into one timed series.
 #[derive(Debug)]
-pub(super) struct Intervals<'a> {
+pub(super) struct Intervals<'a, D: Driver> {
     /// Launched before each interval.
-    pub(super) flush: Option<Ready<'a>>,
+    pub(super) flush: Option<Ready<'a, D>>,
     /// What one run launches, inside each interval; nothing times the instrument.
-    pub(super) body: Vec<Ready<'a>>,
+    pub(super) body: Vec<Ready<'a, D>>,
     /// Runs in each interval.
     pub(super) launches: u64,
     /// Intervals.
@@ -52,30 +49,31 @@ pub(super) struct Intervals<'a> {
 }
 
 /// What is enqueued between two events.
-enum Body<'a> {
+enum Body<'a, D: Driver> {
     Nothing,
-    Once(&'a [Ready<'a>]),
-    Several(CudaGraph),
+    /// So many runs, one after the other.
+    Each(&'a [Ready<'a, D>], u64),
+    Graph(D::Graph),
 }
 
-impl Body<'_> {
-    fn enqueue(&self, stream: &CudaStream) -> Result<(), DriverError> {
+impl<D: Driver> Body<'_, D> {
+    fn enqueue(&self, driver: &D) -> Result<(), D::Fault> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Once(run) => run.iter().try_for_each(|ready| ready.enqueue(stream)),
-            Self::Several(graph) => graph.launch(),
+            Self::Each(run, count) => enqueue_runs(driver, run, *count),
+            Self::Graph(graph) => driver.launch_graph(graph),
         }
     }
 }
 
-impl Timer {
+fn enqueue_runs<D: Driver>(driver: &D, run: &[Ready<'_, D>], count: u64) -> Result<(), D::Fault> {
+    (0..count).try_for_each(|_| run.iter().try_for_each(|ready| ready.enqueue(driver)))
+}
+
+impl<D: Driver> Timer<D> {
     /// Creates the events.
-    pub(super) fn new(context: &Arc<CudaContext>) -> Result<Self, DeviceError> {
-        let event = || {
-            context
-                .new_event(Some(sys::CUevent_flags::CU_EVENT_DEFAULT))
-                .map_err(|error| driver::fault("creating an event", error))
-        };
+    pub(super) fn new(driver: &D) -> Result<Self, DeviceError> {
+        let event = || driver.event().map_err(|fault| driver.fault("creating an event", fault));
         let pairs = (0..BATCH).map(|_| Ok((event()?, event()?))).collect::<Result<_, DeviceError>>()?;
         Ok(Self { pairs, opened: Instant::now(), lead_scale: Cell::new(1), calm: Cell::new(0) })
     }
@@ -92,11 +90,14 @@ impl Timer {
     /// [`DeviceError::Launch`] where the host cannot queue as fast as the device works, however long the lead.
     pub(super) fn time<'a>(
         &self,
-        stream: &Arc<CudaStream>,
-        series: &Intervals<'_>,
-        lead: impl Fn(u64, u64) -> Result<Ready<'a>, DeviceError>,
-    ) -> Result<Vec<RawSample>, DeviceError> {
-        let body = body(stream, series)?;
+        driver: &D,
+        series: &Intervals<'_, D>,
+        lead: impl Fn(u64, u64) -> Result<Ready<'a, D>, DeviceError>,
+    ) -> Result<Vec<RawSample>, DeviceError>
+    where
+        D: 'a,
+    {
+        let body = body(driver, series)?;
         let mut samples = Vec::new();
         let count = usize::try_from(series.count).unwrap_or(usize::MAX);
         while samples.len() < count {
@@ -104,15 +105,15 @@ impl Timer {
             let scale = self.lead_scale.get();
             let lead = lead(pairs.len() as u64, scale)?;
             let queue = || {
-                stream.context().bind_to_thread()?;
-                lead.enqueue(stream)?;
-                queue(stream, series, &body, pairs)
+                driver.bind()?;
+                lead.enqueue(driver)?;
+                queue(driver, series, &body, pairs)
             };
-            let was_ahead = queue().map_err(|error| driver::fault("timing", error))?;
+            let was_ahead = queue().map_err(|fault| driver.fault("timing", fault))?;
             let behind = was_ahead.iter().filter(|ahead| !**ahead).count();
             self.note(behind);
             if behind * 2 < pairs.len() {
-                self.read(pairs, &was_ahead, &mut samples)?;
+                self.read(driver, pairs, &was_ahead, &mut samples)?;
             } else if scale < LEAD_SCALE_MAX {
                 self.lead_scale.set(scale * 2);
             } else {
@@ -137,7 +138,8 @@ impl Timer {
     /// Reads the intervals of a complete batch that the host was ahead of.
     fn read(
         &self,
-        pairs: &[(CudaEvent, CudaEvent)],
+        driver: &D,
+        pairs: &[(D::Event, D::Event)],
         was_ahead: &[bool],
         samples: &mut Vec<RawSample>,
     ) -> Result<(), DeviceError> {
@@ -145,8 +147,8 @@ impl Timer {
         let end_ns = u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let Some((_, last)) = pairs.last() else { return Ok(()) };
         for ((start, stop), _) in pairs.iter().zip(was_ahead).filter(|(_, ahead)| **ahead) {
-            let ns = elapsed_ns(start, stop)?;
-            let before_end_ns = elapsed_ns(start, last)?;
+            let ns = elapsed_ns(driver, start, stop)?;
+            let before_end_ns = elapsed_ns(driver, start, last)?;
             samples.push(RawSample { start_ns: end_ns.saturating_sub(before_end_ns), ns });
         }
         Ok(())
@@ -154,57 +156,42 @@ impl Timer {
 }
 
 /// What goes between the events of every interval of a series.
-fn body<'a>(stream: &Arc<CudaStream>, series: &'a Intervals<'_>) -> Result<Body<'a>, DeviceError> {
+fn body<'a, D: Driver>(driver: &D, series: &'a Intervals<'_, D>) -> Result<Body<'a, D>, DeviceError> {
     if series.body.is_empty() {
         return Ok(Body::Nothing);
     }
     if series.launches <= 1 {
-        return Ok(Body::Once(&series.body));
+        return Ok(Body::Each(&series.body, 1));
     }
-    let capture = || {
-        stream.context().bind_to_thread()?;
-        stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
-        let run = |_| series.body.iter().try_for_each(|ready| ready.enqueue(stream));
-        let captured = (0..series.launches).try_for_each(run);
-        // Ended even where a launch failed, or the stream would stay unusable.
-        let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0));
-        captured?;
-        let graph = graph?;
-        graph.iter().try_for_each(CudaGraph::upload)?;
-        Ok(graph)
-    };
-    let graph: Option<CudaGraph> = capture().map_err(|error| driver::fault("capturing launches", error))?;
-    graph.map(Body::Several).ok_or_else(|| DeviceError::Launch {
-        what: "capturing launches".to_owned(),
-        reason: "the driver made no graph of them".to_owned(),
-    })
+    let graph = driver.capture(|| enqueue_runs(driver, &series.body, series.launches))?;
+    Ok(graph.map_or(Body::Each(&series.body, series.launches), Body::Graph))
 }
 
 /// Queues intervals and waits for them. For each, whether the device had not begun it before it was all queued: else the
 /// host was not ahead.
-fn queue(
-    stream: &CudaStream,
-    series: &Intervals<'_>,
-    body: &Body<'_>,
-    pairs: &[(CudaEvent, CudaEvent)],
-) -> Result<Vec<bool>, DriverError> {
+fn queue<D: Driver>(
+    driver: &D,
+    series: &Intervals<'_, D>,
+    body: &Body<'_, D>,
+    pairs: &[(D::Event, D::Event)],
+) -> Result<Vec<bool>, D::Fault> {
     let mut was_ahead = Vec::with_capacity(pairs.len());
     for (start, stop) in pairs {
         if let Some(flush) = &series.flush {
-            flush.enqueue(stream)?;
+            flush.enqueue(driver)?;
         }
-        start.record(stream)?;
-        body.enqueue(stream)?;
-        stop.record(stream)?;
-        was_ahead.push(!start.try_is_complete()?);
+        driver.record(start)?;
+        body.enqueue(driver)?;
+        driver.record(stop)?;
+        was_ahead.push(!driver.is_reached(start)?);
     }
-    stream.synchronize()?;
+    driver.synchronize()?;
     Ok(was_ahead)
 }
 
 /// The driver gives milliseconds as `f32`: at one second its step is 60 ns, at one millisecond 0.06 ns.
-fn elapsed_ns(start: &CudaEvent, stop: &CudaEvent) -> Result<u64, DeviceError> {
-    let milliseconds = start.elapsed_ms(stop).map_err(|error| driver::fault("reading an event", error))?;
+fn elapsed_ns<D: Driver>(driver: &D, start: &D::Event, stop: &D::Event) -> Result<u64, DeviceError> {
+    let milliseconds = driver.elapsed_ms(start, stop).map_err(|fault| driver.fault("reading an event", fault))?;
     Ok(nanoseconds(milliseconds))
 }
 

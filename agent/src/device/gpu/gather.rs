@@ -1,14 +1,11 @@
 //! Reading arrays back. Many short looks cost one wait for the device: a wait for each would be most of a short visit.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, PinnedHostSlice};
 use fleetcal_kernels::support;
 
+use super::driver::{Driver, Memory};
 use super::launch::Ready;
-use super::memory::{self, CudaBuffer};
-use super::{CudaDevice, driver, no_support};
-use crate::device::{Array, DeviceError};
+use super::{GpuDevice, address_of, no_support};
+use crate::device::{Array, DeviceError, PageGuard};
 
 /// Values read back at a time: 8 MiB on the device, and as much on the host.
 const GATHER_VALUES: u64 = 1 << 20;
@@ -16,15 +13,15 @@ const GATHER_VALUES: u64 = 1 << 20;
 /// Where values are gathered, and where they are copied to. The host's part is locked in memory: the copy needs no
 /// detour, and no fresh pages each time.
 #[derive(Debug)]
-pub(super) struct Gathered {
-    device: CudaBuffer,
-    host: PinnedHostSlice<f64>,
+pub(super) struct Gathered<D: Driver> {
+    device: D::Buffer,
+    host: D::HostBuffer,
 }
 
-impl Gathered {
-    fn new(context: &Arc<CudaContext>) -> Result<Self, DeviceError> {
-        let device = memory::allocate(context, GATHER_VALUES * size_of::<f64>() as u64)?;
-        Ok(Self { device, host: memory::allocate_on_host(context, GATHER_VALUES as usize)? })
+impl<D: Driver> Gathered<D> {
+    fn new(driver: &D) -> Result<Self, DeviceError> {
+        let device = driver.allocate(GATHER_VALUES * size_of::<f64>() as u64, PageGuard::None)?;
+        Ok(Self { device, host: driver.allocate_on_host(GATHER_VALUES as usize)? })
     }
 }
 
@@ -60,17 +57,17 @@ fn batches(counts: impl Iterator<Item = u64>) -> Vec<Vec<Piece>> {
     batches
 }
 
-impl CudaDevice {
+impl<D: Driver> GpuDevice<D> {
     /// The values of each look: an array and the stride in it.
     pub(super) fn gather_looks(
         &mut self,
-        looks: &[(&Array<'_, CudaBuffer>, u64)],
+        looks: &[(&Array<'_, D::Buffer>, u64)],
     ) -> Result<Vec<Vec<f64>>, DeviceError> {
         let mut gathered = match self.gathered.take() {
             Some(gathered) => gathered,
-            None => Gathered::new(&self.context)?,
+            None => Gathered::new(&self.driver)?,
         };
-        let count = |(array, stride): &(&Array<'_, CudaBuffer>, u64)| {
+        let count = |(array, stride): &(&Array<'_, D::Buffer>, u64)| {
             array.spec.logical_elements().div_ceil(stride.max(&1).to_owned())
         };
         let mut values: Vec<Vec<f64>> = looks.iter().map(|_| Vec::new()).collect();
@@ -79,7 +76,7 @@ impl CudaDevice {
                 self.enqueue_piece(looks, piece, gathered.device.address())?;
             }
             let total = batch.last().map_or(0, |piece| piece.to + piece.count);
-            let read = memory::read(&gathered.device, &mut gathered.host, total as usize, &self.stream)?;
+            let read = self.driver.read(&gathered.device, &mut gathered.host, total as usize)?;
             for Piece { look, count, to, .. } in batch {
                 values[look].extend_from_slice(&read[to as usize..(to + count) as usize]);
             }
@@ -91,18 +88,21 @@ impl CudaDevice {
     /// Queues the gathering of a piece, and does not wait.
     fn enqueue_piece(
         &self,
-        looks: &[(&Array<'_, CudaBuffer>, u64)],
+        looks: &[(&Array<'_, D::Buffer>, u64)],
         piece: &Piece,
         address: u64,
     ) -> Result<(), DeviceError> {
         let (array, stride) = looks[piece.look];
         let stride = stride.max(1);
-        let (from, to) = (memory::address_of(array)?, address + piece.to * size_of::<f64>() as u64);
+        let (from, to) = (address_of(array)?, address + piece.to * size_of::<f64>() as u64);
         let launch = support::gather(&self.facts, &array.spec, piece.first * stride, piece.count, stride)
             .ok_or_else(|| no_support("reading", array))?;
-        let ready = Ready::new(self.support.function(&launch.entry)?, &launch, &[to, from])?;
-        self.context.bind_to_thread().map_err(|error| driver::fault(&launch.entry, error))?;
-        ready.enqueue(&self.stream).map_err(|error| driver::fault(&launch.entry, error))
+        let ready = Ready::<D>::new(self.support.function(&launch.entry)?, &launch, &[to, from])?;
+        let enqueue = || {
+            self.driver.bind()?;
+            ready.enqueue(&self.driver)
+        };
+        enqueue().map_err(|fault| self.driver.fault(&launch.entry, fault))
     }
 }
 

@@ -3,25 +3,22 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::num::NonZero;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule};
-use cudarc::nvrtc::Ptx;
 use fleetcal_kernels::{DeviceSource, family, program_defines};
 use fleetcal_model::digest::Sha256Digest;
 use fleetcal_model::point::{Dtype, Point, Sweep};
 
-use super::driver;
-use super::nvrtc::Nvrtc;
+use super::driver::{Compiler, Driver};
 use crate::device::DeviceError;
 
 /// A program holds one kernel of one family in one number format.
 type Key = (Sweep, String, Dtype);
 
 /// A program in the device's memory.
-#[derive(Debug, Clone)]
-pub(super) struct Loaded {
-    module: Arc<CudaModule>,
+#[derive(Debug)]
+pub(super) struct Loaded<D: Driver> {
+    module: D::Module,
     /// SHA-256 of the source, hexadecimal.
     pub(super) source_digest: String,
     /// SHA-256 of the machine code, hexadecimal.
@@ -30,41 +27,47 @@ pub(super) struct Loaded {
     pub(super) compile_options: String,
 }
 
-impl Loaded {
+impl<D: Driver> Loaded<D> {
     /// Finds an entry. Under lazy loading this is what brings its code to the device, so no launch does.
-    pub(super) fn function(&self, entry: &str) -> Result<CudaFunction, DeviceError> {
-        self.module.load_function(entry).map_err(|error| driver::loading_fault(entry, error))
+    pub(super) fn function(&self, driver: &D, entry: &str) -> Result<D::Function, DeviceError> {
+        driver.function(&self.module, entry)
     }
 }
 
 /// Everything compiled so far, failures included: what did not compile once will not compile the next time.
-#[derive(Debug, Default)]
-pub(super) struct Programs {
-    loaded: BTreeMap<Key, Result<Loaded, DeviceError>>,
+#[derive(Debug)]
+pub(super) struct Programs<D: Driver> {
+    loaded: BTreeMap<Key, Result<Loaded<D>, DeviceError>>,
 }
 
-impl Programs {
+impl<D: Driver> Default for Programs<D> {
+    fn default() -> Self {
+        Self { loaded: BTreeMap::new() }
+    }
+}
+
+impl<D: Driver> Programs<D> {
     /// Compiles the programs of these points that are not there yet, side by side, and loads them.
     pub(super) fn add<'a>(
         &mut self,
-        context: &Arc<CudaContext>,
-        nvrtc: &Nvrtc,
+        driver: &D,
+        compiler: &D::Compiler,
         architecture: &str,
         points: impl Iterator<Item = &'a Point>,
     ) {
         let mut wanted: Vec<Key> = points.map(key).filter(|key| !self.loaded.contains_key(key)).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        let compiled = compile_all(nvrtc, architecture, &wanted);
+        let compiled = compile_all(compiler, architecture, &wanted);
         for (key, program) in compiled {
             if let Entry::Vacant(place) = self.loaded.entry(key) {
-                place.insert(program.and_then(|program| load(context, program)));
+                place.insert(program.and_then(|program| load(driver, program)));
             }
         }
     }
 
     /// The program of a point that was added.
-    pub(super) fn of(&self, point: &Point) -> Result<&Loaded, DeviceError> {
+    pub(super) fn of(&self, point: &Point) -> Result<&Loaded<D>, DeviceError> {
         let missing = || DeviceError::Compile { entry: point.to_string(), log: "it was not compiled".to_owned() };
         self.loaded.get(&key(point)).ok_or_else(missing)?.as_ref().map_err(Clone::clone)
     }
@@ -80,21 +83,25 @@ struct Compiled {
 }
 
 /// Compiles and loads one source outside the families.
-pub(super) fn build(
-    context: &Arc<CudaContext>,
-    nvrtc: &Nvrtc,
+pub(super) fn build<D: Driver>(
+    driver: &D,
+    compiler: &D::Compiler,
     architecture: &str,
     source: &DeviceSource,
-) -> Result<Loaded, DeviceError> {
-    load(context, compile(nvrtc, architecture, source, &[])?)
+) -> Result<Loaded<D>, DeviceError> {
+    load(driver, compile(compiler, architecture, source, &[])?)
 }
 
 fn key(point: &Point) -> Key {
     (point.sweep, point.kernel.clone(), point.dtype)
 }
 
-/// Compiles on as many threads as there are cores; the context is not needed for it.
-fn compile_all(nvrtc: &Nvrtc, architecture: &str, wanted: &[Key]) -> Vec<(Key, Result<Compiled, DeviceError>)> {
+/// Compiles on as many threads as there are cores; the device is not needed for it.
+fn compile_all(
+    compiler: &impl Compiler,
+    architecture: &str,
+    wanted: &[Key],
+) -> Vec<(Key, Result<Compiled, DeviceError>)> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(wanted.len());
     let queue = Mutex::new(wanted.iter());
     let next = || queue.lock().map_or(None, |mut queue| queue.next());
@@ -102,7 +109,7 @@ fn compile_all(nvrtc: &Nvrtc, architecture: &str, wanted: &[Key]) -> Vec<(Key, R
         let worker = || {
             let mut done = Vec::new();
             while let Some(key) = next() {
-                done.push((key.clone(), compile_program(nvrtc, architecture, key)));
+                done.push((key.clone(), compile_program(compiler, architecture, key)));
             }
             done
         };
@@ -111,31 +118,33 @@ fn compile_all(nvrtc: &Nvrtc, architecture: &str, wanted: &[Key]) -> Vec<(Key, R
     })
 }
 
-fn compile_program(nvrtc: &Nvrtc, architecture: &str, (sweep, kernel, dtype): &Key) -> Result<Compiled, DeviceError> {
+fn compile_program(
+    compiler: &impl Compiler,
+    architecture: &str,
+    (sweep, kernel, dtype): &Key,
+) -> Result<Compiled, DeviceError> {
     let Some(family) = family(*sweep) else {
         let log = format!("the sweep {sweep} has no kernels in this version");
         return Err(DeviceError::Compile { entry: kernel.clone(), log });
     };
-    compile(nvrtc, architecture, &family.source(), &program_defines(kernel, *dtype))
+    compile(compiler, architecture, &family.source(), &program_defines(kernel, *dtype))
 }
 
 fn compile(
-    nvrtc: &Nvrtc,
+    compiler: &impl Compiler,
     architecture: &str,
     source: &DeviceSource,
     defines: &[String],
 ) -> Result<Compiled, DeviceError> {
     let name = format!("{} [{}]", source.name, defines.join(" "));
-    let compiled = nvrtc.compile(source, defines, architecture);
+    let compiled = compiler.compile(source, defines, architecture);
     let object = compiled.map_err(|log| DeviceError::Compile { entry: name.clone(), log })?;
     let source_digest = Sha256Digest::of(source.text.as_bytes()).to_hex();
     Ok(Compiled { name, image: object.image, source_digest, options: object.options })
 }
 
-fn load(context: &Arc<CudaContext>, program: Compiled) -> Result<Loaded, DeviceError> {
+fn load<D: Driver>(driver: &D, program: Compiled) -> Result<Loaded<D>, DeviceError> {
     let code_digest = Sha256Digest::of(&program.image).to_hex();
-    let module = context
-        .load_module(Ptx::from_binary(program.image))
-        .map_err(|error| driver::loading_fault(&program.name, error))?;
+    let module = driver.load(&program.name, program.image)?;
     Ok(Loaded { module, source_digest: program.source_digest, code_digest, compile_options: program.options })
 }
