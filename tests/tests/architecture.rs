@@ -35,6 +35,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 /// Libraries that only some crates may have anywhere in their tree, and who.
 const CONFINED: &[(&str, &[&str])] = &[
     ("cudarc", &["fleetcal-agent", "fleetcal"]),
+    ("hip-runtime-sys", &["fleetcal-agent", "fleetcal"]),
     ("nvml-wrapper", &["fleetcal-agent", "fleetcal"]),
     ("parquet", &["fleetcal-coordinator", "fleetcal"]),
     ("rusqlite", &["fleetcal-coordinator", "fleetcal"]),
