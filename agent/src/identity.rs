@@ -160,13 +160,17 @@ impl Identity {
 /// The UUID of the host processor: from the machine's own identity below `root` (`/`, but in tests), so that two agents
 /// on one machine see one device; else from the agent's; `None` where there is neither.
 pub fn cpu_uuid(root: &Path, identity: Option<&Identity>) -> Option<DeviceId> {
+    let own = part_of_machine(root, "cpu").map(|uuid| DeviceId::new(format!("CPU-{uuid}")));
+    own.or_else(|| identity.map(Identity::cpu_uuid))
+}
+
+/// A UUID of a part of the machine, from the machine's own identity below `root`; `None` where it has none.
+pub(crate) fn part_of_machine(root: &Path, part: &str) -> Option<Uuid> {
     // systemd asks that this number be hashed before anybody sees it (machine-id(5)).
     let machine_id = fs::read_to_string(root.join("etc/machine-id")).unwrap_or_default();
     let machine_id = machine_id.trim();
-    if machine_id.len() == 32 && machine_id.bytes().all(|letter| letter.is_ascii_hexdigit()) {
-        return Some(DeviceId::new(format!("CPU-{}", derived(&format!("cpu of machine {machine_id}")))));
-    }
-    identity.map(Identity::cpu_uuid)
+    let is_one = machine_id.len() == 32 && machine_id.bytes().all(|letter| letter.is_ascii_hexdigit());
+    is_one.then(|| derived(&format!("{part} of machine {machine_id}")))
 }
 
 /// A UUID of version 8 from the SHA-256 of a name.

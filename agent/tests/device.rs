@@ -76,10 +76,20 @@ fn cuda_devices_keep_the_contract() {
     check(Backend::Cuda, &SimSpec::default());
 }
 
+#[test]
+fn hip_devices_keep_the_contract() {
+    check(Backend::Hip, &SimSpec::default());
+}
+
 fn identity_and_instrument(device: &mut impl Device) {
     let facts = device.facts().clone();
     assert!(!facts.uuid.is_empty() && !facts.name.is_empty() && facts.compute_units > 0, "{facts:?}");
-    let expected = if facts.backend == Backend::Sim { Origin::Simulated } else { Origin::Measured };
+    let is_emulated = facts.runtime.as_ref().is_some_and(|runtime| runtime.contains("emulator"));
+    let expected = match facts.backend {
+        Backend::Sim => Origin::Simulated,
+        Backend::Hip if is_emulated => Origin::Emulated,
+        Backend::Cuda | Backend::Hip | Backend::Cpu => Origin::Measured,
+    };
     assert_eq!(device.origin(), expected, "rows of {} must say where they come from", facts.name);
     let instrument = device.instrument().expect("the instrument can be measured");
     assert!(instrument.clock_resolution_ns > 0.0, "{instrument:?}");

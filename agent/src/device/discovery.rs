@@ -45,10 +45,7 @@ pub fn with_device<V: DeviceVisitor>(facts: &DeviceFacts, sim: &SimSpec, visitor
         Backend::Cuda => Ok(visitor.visit(CudaDevice::open(&facts.uuid)?)),
         Backend::Cpu => Ok(visitor.visit(CpuDevice::open(facts)?)),
         Backend::Sim => Ok(visitor.visit(SimDevice::open(facts, sim))),
-        Backend::Hip => Err(DeviceError::Library {
-            library: "HIP".to_owned(),
-            reason: format!("this version finds AMD devices such as {}, and does not drive them", facts.uuid),
-        }),
+        Backend::Hip => hip::visit(&facts.uuid, visitor),
     }
 }
 

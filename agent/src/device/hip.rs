@@ -1,69 +1,75 @@
-//! AMD devices, through HIP, whose library is loaded at run time. This version counts them and says so; it does not
-//! drive them.
+//! AMD devices, through HIP. Both its libraries are loaded at run time; a node without them has no devices of this
+//! backend, and is told why. docs/hip-abi.md lists the calls that are needed of them.
+//!
+//! **It never met a device**: there was none to try it on. Its calls are tested on a stand-in library that a C compiler
+//! makes, and its kernels by AMD's own compiler.
+//!
+//! Without the feature `hip` there is none of this: then neither is `hip-runtime-sys` needed, whose build script looks for
+//! a ROCm toolkit unless the workspace's `.cargo/config.toml` speaks for it.
 
-use std::ffi::c_int;
-
+#[cfg(not(feature = "hip"))]
 use fleetcal_model::device::DeviceFacts;
+use fleetcal_model::id::DeviceId;
 
-use super::{DeviceError, library};
+use super::DeviceError;
+use super::discovery::DeviceVisitor;
 
-/// Names of the library, newest first: packages without headers have only the numbered ones.
-const NAMES: [&str; 4] = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
-/// `hipErrorNoDevice`.
-const NO_DEVICE: c_int = 100;
+#[cfg(feature = "hip")]
+mod context;
+#[cfg(feature = "hip")]
+mod facts;
+#[cfg(feature = "hip")]
+mod guarded;
+#[cfg(feature = "hip")]
+pub mod hiprtc;
+#[cfg(feature = "hip")]
+mod memory;
+#[cfg(feature = "hip")]
+mod open;
+#[cfg(feature = "hip")]
+mod query;
+#[cfg(feature = "hip")]
+mod runtime;
+#[cfg(feature = "hip")]
+mod status;
+#[cfg(feature = "hip")]
+mod sysfs;
+#[cfg(feature = "hip")]
+#[cfg(test)]
+mod tests;
 
-/// Devices of this node: none, and why.
+#[cfg(feature = "hip")]
+pub use open::{HipDevice, discover};
+
+/// Opens the device with this UUID and hands it to the visitor.
 ///
 /// # Errors
-/// [`DeviceError::Library`], always: the library is missing, it finds no device, or devices are there that this version
-/// cannot drive.
+/// Those of [`HipDevice::open`]; the visitor is not called then.
+#[cfg(feature = "hip")]
+pub fn visit<V: DeviceVisitor>(uuid: &DeviceId, visitor: V) -> Result<V::Output, DeviceError> {
+    Ok(visitor.visit(HipDevice::open(uuid)?))
+}
+
+/// Devices of this node: none.
+///
+/// # Errors
+/// [`DeviceError::Library`], always: this build cannot drive AMD devices.
+#[cfg(not(feature = "hip"))]
 pub fn discover() -> Result<Vec<DeviceFacts>, DeviceError> {
-    let reason = match count() {
-        Ok(0) => "it finds no HIP device".to_owned(),
-        Ok(1) => "it finds 1 HIP device; this version does not drive HIP devices yet".to_owned(),
-        Ok(count) => format!("it finds {count} HIP devices; this version does not drive HIP devices yet"),
-        Err(reason) => reason,
-    };
-    Err(DeviceError::Library { library: "libamdhip64".to_owned(), reason })
+    Err(left_out())
 }
 
-#[allow(unsafe_code)]
-fn count() -> Result<c_int, String> {
-    let mut reason = String::new();
-    for name in NAMES {
-        let library = match library::open(name) {
-            Ok(library) => library,
-            Err(words) => {
-                reason = words;
-                continue;
-            }
-        };
-        // SAFETY: the type is that of `hip_runtime_api.h`, where `hipError_t` is an int.
-        let count_devices = unsafe { library.get::<unsafe extern "C" fn(*mut c_int) -> c_int>(b"hipGetDeviceCount\0") }
-            .map_err(|error| error.to_string())?;
-        let mut count = 0;
-        // SAFETY: the pointer is to a live integer.
-        let code = unsafe { count_devices(&raw mut count) };
-        // Its own threads may run on: the library stays.
-        std::mem::forget(library);
-        return match code {
-            0 => Ok(count),
-            NO_DEVICE => Ok(0),
-            code => Err(format!("hipGetDeviceCount says error {code}")),
-        };
-    }
-    Err(format!("it cannot be loaded: {reason}"))
+/// Opens no device.
+///
+/// # Errors
+/// [`DeviceError::Library`], always: this build cannot drive AMD devices.
+#[cfg(not(feature = "hip"))]
+pub fn visit<V: DeviceVisitor>(_uuid: &DeviceId, _visitor: V) -> Result<V::Output, DeviceError> {
+    Err(left_out())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_always_says_why_there_are_no_devices() {
-        let error = discover().expect_err("this version drives no HIP device");
-        let text = error.to_string();
-        assert!(text.starts_with("libamdhip64 cannot be used: "), "{text}");
-        assert!(text.len() > "libamdhip64 cannot be used: ".len(), "the reason is missing");
-    }
+#[cfg(not(feature = "hip"))]
+fn left_out() -> DeviceError {
+    let reason = "this fleetcal was built without the feature `hip`".to_owned();
+    DeviceError::Library { library: "libamdhip64".to_owned(), reason }
 }

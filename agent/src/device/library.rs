@@ -10,10 +10,13 @@ use std::ffi::{OsStr, c_int};
 #[allow(unsafe_code)]
 pub(crate) fn open(name: impl AsRef<OsStr>) -> Result<libloading::Library, String> {
     // SAFETY: loading a driver or compiler of NVIDIA or AMD runs its own initialisers and nothing else.
-    unsafe { libloading::Library::new(name.as_ref()) }.map_err(|error| {
-        // The error's own text says only what failed; its source says why.
-        error.source().map_or_else(|| error.to_string(), |source| source.to_string().trim().to_owned())
-    })
+    unsafe { libloading::Library::new(name.as_ref()) }.map_err(|error| words(&error))
+}
+
+/// What the loader says of a library or a function that it does not find.
+pub(crate) fn words(error: &libloading::Error) -> String {
+    // The error's own text says only what failed; its source says why.
+    error.source().map_or_else(|| error.to_string(), |source| source.to_string().trim().to_owned())
 }
 
 /// Loads the first of these files that is there.

@@ -31,7 +31,9 @@ pub(in crate::device) type Output = (Size, Text);
 macro_rules! function {
     ($library:expr, $name:literal) => {
         // SAFETY: the type is that of the library's header, and the library is kept as long as the pointer.
-        unsafe { *$library.get(concat!($name, "\0").as_bytes()).map_err(|error| error.to_string())? }
+        unsafe {
+            *$library.get(concat!($name, "\0").as_bytes()).map_err(|error| $crate::device::library::words(&error))?
+        }
     };
 }
 pub(in crate::device) use function;
