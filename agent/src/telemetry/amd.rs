@@ -1,8 +1,8 @@
 //! The sensors of AMD devices: AMD SMI where it is there, else its predecessor, ROCm SMI.
 //!
 //! **Neither ever met a device**: there was none to try them on. What they make of the libraries' answers is tested,
-//! and so are their calls, on stand-in libraries that a C compiler makes from the documented prototypes. This version
-//! drives no AMD device, so that no worker opens them yet.
+//! and so are their calls, on stand-in libraries that a C compiler makes from the documented prototypes. The
+//! HIP backend opens them for its devices, which never ran on one either.
 
 use super::Sensor;
 use super::amd_smi::AmdSmiSensor;
