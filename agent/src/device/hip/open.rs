@@ -9,7 +9,6 @@ use super::context::Hip;
 use super::facts::{self, unusable};
 use super::hiprtc::Hiprtc;
 use super::runtime::{self, Runtime};
-use super::status::NO_DEVICE;
 use crate::device::DeviceError;
 use crate::device::gpu::{self, Found, GpuDevice};
 
@@ -58,8 +57,7 @@ pub(super) fn find(runtime: &Runtime) -> Result<(Vec<Found>, Hiprtc), DeviceErro
         runtime.count_devices()
     };
     let count = match count() {
-        // Where it has nothing to drive, the library already says so when it is started.
-        Err(fault) if fault.code == NO_DEVICE => 0,
+        Err(fault) if fault.is_no_device() => 0,
         count => count.map_err(|fault| unusable(format!("its initialisation failed: {}", fault.words)))?,
     };
     // A node without a device needs no compiler, and hears of the device.

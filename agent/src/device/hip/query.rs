@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int};
 use hip_runtime_sys::{hipDeviceAttribute_t, hipDeviceProp_t};
 
 use super::runtime::Runtime;
-use super::status::{Fault, NO_DEVICE};
+use super::status::Fault;
 
 /// Longest name of a device, the final zero included.
 const NAME_BYTES: usize = 256;
@@ -44,10 +44,7 @@ impl Runtime {
     /// How many devices it shows.
     pub(super) fn count_devices(&self) -> Result<c_int, Fault> {
         // SAFETY: the pointer is to a live integer.
-        match self.written(0, |to| unsafe { (self.calls.count_devices)(to) }) {
-            Err(fault) if fault.code == NO_DEVICE => Ok(0),
-            count => count,
-        }
+        self.written(0, |to| unsafe { (self.calls.count_devices)(to) })
     }
 
     /// One attribute of a device.

@@ -8,7 +8,8 @@ use hip_runtime_sys::hipError_t;
 use crate::device::DeviceError;
 
 pub(super) const OUT_OF_MEMORY: c_int = hipError_t::hipErrorOutOfMemory as c_int;
-pub(super) const NO_DEVICE: c_int = hipError_t::hipErrorNoDevice as c_int;
+const NO_DEVICE: c_int = hipError_t::hipErrorNoDevice as c_int;
+const INVALID_DEVICE: c_int = hipError_t::hipErrorInvalidDevice as c_int;
 pub(super) const NOT_READY: c_int = hipError_t::hipErrorNotReady as c_int;
 
 /// Codes after which every later call fails too, or nothing is known of what ran.
@@ -42,6 +43,11 @@ pub struct Fault {
 impl Fault {
     fn is_sticky(&self) -> bool {
         STICKY.contains(&self.code) || STICKY_SINCE.contains(&self.code)
+    }
+
+    /// Whether it says that there is no device. Releases differ in what they say when they are started without one.
+    pub(super) fn is_no_device(&self) -> bool {
+        matches!(self.code, NO_DEVICE | INVALID_DEVICE)
     }
 
     /// What it means for the work that goes on.
