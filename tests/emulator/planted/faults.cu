@@ -78,8 +78,8 @@ extern "C" __global__ void shared_behind(u32* to, u64 reach) {
     __syncthreads();
     to[threadIdx.x] = first[threadIdx.x] + second[threadIdx.x];
 }
-// 16 bytes at an address that is a multiple of 4.
-extern "C" __global__ void misaligned(u32* to) { *reinterpret_cast<Pack<u32, 4>*>(to + 1) = Pack<u32, 4>{}; }
+// 8 bytes at an address that is a multiple of 4.
+extern "C" __global__ void misaligned(u32* to) { *reinterpret_cast<u64*>(to + 1) = 1; }
 
 // A flag that is raised without a fence, and its right twin; block 0 hands an element on to the others.
 extern "C" __global__ void missing_fence(u32* to) {

@@ -31,7 +31,7 @@ const CASES: &[Case] = &[
     Case("read_behind", "1 1 a u64:1023", ""),
     Case("shared_behind", "1 32 a u64:32", BOUNDS),
     Case("shared_behind", "1 32 a u64:0", ""),
-    Case("misaligned", "1 1 a", "716 misaligned address: misaligned: 16 bytes at byte 4 of an allocation of 4096"),
+    Case("misaligned", "1 1 a", "716 misaligned address: misaligned: 8 bytes at byte 4 of an allocation of 4096"),
     Case("misaligned", "1 1 a+12", ""),
     Case("missing_fence", "4 64 a", RACE),
     Case("right_fence", "4 64 a", ""),
