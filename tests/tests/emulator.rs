@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
 
+#[path = "emulator/backend.rs"]
+mod backend;
 #[path = "emulator/families.rs"]
 mod families;
 #[path = "emulator/planted.rs"]

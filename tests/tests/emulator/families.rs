@@ -17,7 +17,7 @@ use fleetcal_tests::emulator::Emulator;
 use crate::setting;
 
 /// A small point of a kernel; the sizes of a sweep that has kernels must stand here.
-fn small_point(sweep: Sweep, kernel: &str, dtype: Dtype) -> Point {
+pub(crate) fn small_point(sweep: Sweep, kernel: &str, dtype: Dtype) -> Point {
     let sizes = match sweep {
         Sweep::Stream => vec![("elements".to_owned(), stream::ELEMENTS_MULTIPLE)],
         Sweep::Cache
