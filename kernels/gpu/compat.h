@@ -13,6 +13,14 @@ typedef unsigned long long u64;
 #define FLEETCAL_SHARED(TYPE, NAME, COUNT) __shared__ TYPE NAME[COUNT]
 #endif
 
+// Bits that clock64() counts with. On gfx11 it begins anew after 20, half a millisecond: time that may be longer is summed
+// from differences of two readings near each other, each cut to these bits.
+#if defined(__GFX11__)
+#define FLEETCAL_CLOCK_BITS 0xfffffull
+#else
+#define FLEETCAL_CLOCK_BITS ~0ull
+#endif
+
 // LANES neighbouring elements that travel in one access. The alignment is what lets the compiler use one wide
 // instruction: 16 bytes are the widest that every device has.
 template <typename Element, int LANES>

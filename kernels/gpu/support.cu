@@ -67,6 +67,10 @@ extern "C" __global__ void support_empty() {}
 
 // Keeps one block busy for at least so many cycles.
 extern "C" __global__ void support_lead(u64 cycles) {
-    const long long start = clock64();
-    while (u64(clock64() - start) < cycles) {}
+    u64 last = clock64();
+    for (u64 passed = 0; passed < cycles;) {
+        const u64 now = clock64();
+        passed += (now - last) & FLEETCAL_CLOCK_BITS;
+        last = now;
+    }
 }

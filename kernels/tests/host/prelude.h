@@ -20,6 +20,7 @@ typedef unsigned long long u64;
 struct Index { unsigned x; };
 static Index blockIdx, threadIdx, blockDim, gridDim;
 static long long clock64() { static long long cycles = 0; return ++cycles; }
+#define FLEETCAL_CLOCK_BITS ~0ull
 
 struct Array {
     const char* name;
