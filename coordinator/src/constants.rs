@@ -14,7 +14,7 @@ use fleetcal_core::event::Timestamp;
 use fleetcal_model::constants::{Constant, Document, Envelope};
 use fleetcal_model::fit::Options;
 use fleetcal_model::id::{RowId, RunId, TaskId};
-use fleetcal_model::row::Row;
+use fleetcal_model::row::{Origin, Row};
 use fleetcal_store::{FolderStore, Published};
 use tokio::sync::{OnceCell, mpsc};
 
@@ -218,6 +218,11 @@ fn fit(layout: &Layout, run: &RunId, study: &Study, now: Timestamp) -> Fitted {
         problems.push(problem);
     }
     let rows = rows_that_count(report.rows, &study.winners, &mut problems);
+    let emulated = rows.iter().filter(|row| row.identity.origin == Origin::Emulated).count();
+    if emulated > 0 {
+        problems
+            .push(format!("{emulated} rows are emulated: their times mean nothing, and nothing is fitted from them"));
+    }
     let envelope = Envelope {
         created_utc_ns: now.0,
         created_by: CREATED_BY.to_owned(),

@@ -134,7 +134,8 @@ pub struct RejectedRow {
 }
 
 impl Document {
-    /// Fits every class and origin among `rows`, in that order; one document for each, none for no rows.
+    /// Fits every class and origin among `rows`, in that order; one document for each, none for no rows, and none for
+    /// emulated ones: their times mean nothing.
     pub fn fit<'a>(rows: impl IntoIterator<Item = &'a Row>, options: &Options, envelope: &Envelope) -> Vec<Self> {
         Self::of_pools(&Pool::split(rows), options, envelope, &Alone)
     }
@@ -152,7 +153,7 @@ impl Document {
 
     fn of_pools(pools: &[Pool], options: &Options, envelope: &Envelope, workers: &dyn Workers) -> Vec<Self> {
         let document = |pool| Some(Self { body: Body::fit(pool, options, workers)?, envelope: envelope.clone() });
-        pools.iter().filter_map(document).collect()
+        pools.iter().filter(|pool| pool.origin() != Origin::Emulated).filter_map(document).collect()
     }
 }
 

@@ -55,6 +55,10 @@ fn fit(paths: Vec<PathBuf>, arguments: &FitArguments) -> Result<ExitCode, Failur
     }
     let taken = intake_records(records, arguments.mixed_sources).map_err(refused)?;
     note_left_out(taken.duplicates, taken.superseded);
+    let emulated = taken.records.iter().filter(|record| record.context().origin == Origin::Emulated).count();
+    if emulated > 0 {
+        render::note(&format!("emulated, whose times mean nothing, left out: {}", counted(emulated as u64, "row")));
+    }
     let envelope = envelope(taken.records.iter().map(|record| &record.context().run_id));
     let documents = Document::fit_records(taken.records, &options(arguments, arguments.mode), &envelope, &Threads);
     print(&documents, arguments.output.output)?;

@@ -165,6 +165,15 @@ fn origins_and_classes_have_documents_of_their_own_that_say_so() {
 }
 
 #[test]
+fn emulated_rows_are_never_fitted() {
+    let mut rows = run(2);
+    rows[..8].iter_mut().for_each(|row| row.identity.origin = Origin::Emulated);
+    let documents = Document::fit(&rows, &Options::default(), &envelope());
+    let found: Vec<_> = documents.iter().map(|document| (document.body.origin, document.body.rows_total)).collect();
+    assert_eq!(found, [(Origin::Measured, rows.len() as u64 - 8)], "the others are, and know nothing of them");
+}
+
+#[test]
 fn scopes_round_trip_and_foreign_text_is_refused() {
     for scope in [Scope::Class, Scope::Device(DeviceId::new("GPU-1"))] {
         assert_eq!(scope.to_string().parse(), Ok(scope));
