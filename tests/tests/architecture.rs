@@ -102,6 +102,19 @@ fn libraries_stay_in_their_rooms() {
     }
 }
 
+/// The build script of hip-runtime-sys links libamdhip64 wherever .cargo/config.toml does not speak for it.
+#[test]
+fn nothing_of_rocm_is_linked_for_any_triple() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).expect("the file is readable");
+    let (config, deny) = (read(".cargo/config.toml"), read("deny.toml"));
+    let triples: Vec<&str> = deny.split('"').filter(|text| text.contains("-linux-")).collect();
+    assert!(triples.len() >= 3, "deny.toml names the triples that we build for: {triples:?}");
+    for triple in triples {
+        let table = format!("[target.{triple}.amdhip64]\nrustc-link-lib = []\n");
+        assert!(config.contains(&table), "{triple}: the build script of hip-runtime-sys would run");
+    }
+}
+
 /// Source files that git knows or would add.
 fn source_files() -> Vec<PathBuf> {
     let listed = Command::new("git")

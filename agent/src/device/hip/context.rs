@@ -63,6 +63,8 @@ impl Drop for Context {
 pub struct Module {
     context: Rc<Context>,
     handle: Handle,
+    /// The code object: whether every release copies it when it loads it is said nowhere.
+    _image: Vec<u8>,
 }
 
 impl Drop for Module {
@@ -221,12 +223,12 @@ impl Driver for Hip {
     fn load(&self, name: &str, image: Vec<u8>) -> Result<Rc<Module>, DeviceError> {
         let load = || {
             self.context.bind()?;
-            // SAFETY: the image is a code object, whole as the compiler gave it, and is copied before the call returns.
+            // SAFETY: the image is a code object, whole as the compiler gave it, and the module keeps it.
             let call = |to| unsafe { (self.runtime().calls.load_module)(to, image.as_ptr().cast()) };
             self.runtime().written(std::ptr::null_mut(), call)
         };
         let handle = load().map_err(|fault| fault.of_loading(name))?;
-        Ok(Rc::new(Module { context: Rc::clone(&self.context), handle }))
+        Ok(Rc::new(Module { context: Rc::clone(&self.context), handle, _image: image }))
     }
 
     fn function(&self, module: &Rc<Module>, entry: &str) -> Result<Function, DeviceError> {
