@@ -12,7 +12,7 @@ use fleetcal_agent::device::cuda::nvrtc::Nvrtc;
 use fleetcal_agent::device::gpu::Compiler;
 #[cfg(feature = "hip")]
 use fleetcal_agent::device::hip::hiprtc::Hiprtc;
-use fleetcal_kernels::{DeviceSource, Family, program_defines, stream, support};
+use fleetcal_kernels::{DeviceSource, Family, family, program_defines, stream, support};
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::id::DeviceId;
 use fleetcal_model::point::{Dtype, Point, Sweep};
@@ -117,33 +117,38 @@ fn present<Compiler, Error: std::fmt::Display>(name: &str, loaded: Result<Compil
     }
 }
 
-fn point(kernel: &str, dtype: Dtype) -> Point {
-    let sizes = [("elements".to_owned(), 1 << 30)].into();
-    Point { sweep: Sweep::Stream, kernel: kernel.to_owned(), dtype, sizes }
+/// A point of the kernel, large enough for every variant of it.
+fn point(family: &dyn Family, kernel: &str, dtype: Dtype) -> Point {
+    let small = family.small_point(kernel, dtype);
+    if family.sweep() != Sweep::Stream {
+        return small;
+    }
+    Point { sizes: [("elements".to_owned(), 1 << 30)].into(), ..small }
 }
 
 fn triad() -> Point {
-    point("triad", Dtype::F32)
+    point(&stream::Stream, "triad", Dtype::F32)
 }
 
-/// Every program of the family, by a point that needs it.
-fn programs() -> impl Iterator<Item = (Point, DeviceSource, [String; 2])> {
-    stream::Stream.dtypes().iter().flat_map(|dtype| {
-        stream::Stream
-            .kernels()
-            .iter()
-            .map(|kernel| (point(kernel, *dtype), stream::Stream.source(), program_defines(kernel, *dtype)))
-    })
+/// Every program of every family, by a point that needs it.
+fn programs() -> Vec<(Point, DeviceSource, [String; 2])> {
+    let mut programs = Vec::new();
+    for family in Sweep::ALL.iter().filter_map(|sweep| family(*sweep)) {
+        for kernel in family.kernels() {
+            for dtype in family.dtypes().iter().filter(|dtype| family.supports(kernel, **dtype)) {
+                programs.push((point(family, kernel, *dtype), family.source(), program_defines(kernel, *dtype)));
+            }
+        }
+    }
+    programs
 }
 
 /// Entries that launches of the point name.
 fn entries(point: &Point, backend: Backend) -> Vec<String> {
-    let device = device(backend);
-    let solutions = stream::Stream.solutions(point, &device).into_iter();
-    let mut entries: Vec<String> = solutions
-        .flat_map(|solution| stream::Stream.launches(point, &solution, &device))
-        .map(|launch| launch.entry)
-        .collect();
+    let (family, device) = (family(point.sweep).expect("it has a program"), device(backend));
+    let solutions = family.solutions(point, &device);
+    let launches = solutions.iter().flat_map(|solution| family.launches(point, solution, &device));
+    let mut entries: Vec<String> = launches.map(|launch| launch.entry).collect();
     entries.sort_unstable();
     entries.dedup();
     entries

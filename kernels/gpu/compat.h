@@ -67,4 +67,26 @@ struct Streaming {
     }
 };
 
-#define FLEETCAL_UNROLL _Pragma("unroll")
+// A load that leaves the cache of the multiprocessor out, where the language has one: the level behind it answers.
+struct PastFirstLevel {
+    template <typename Value>
+    static __device__ __forceinline__ Value load(const Value* from) {
+#if defined(__CUDA_ARCH__)
+        static_assert(sizeof(Value) == sizeof(uint4), "these loads are 16 bytes wide");
+        uint4 raw = __ldcg(reinterpret_cast<const uint4*>(from));
+        Value value;
+        memcpy(&value, &raw, sizeof(raw));
+        return value;
+#else
+        return *from;
+#endif
+    }
+};
+
+// A number that travels as the low bits of a 64-bit argument.
+template <typename Element>
+__device__ __forceinline__ Element from_bits(u64 bits) {
+    Element value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}

@@ -20,14 +20,21 @@ __device__ __forceinline__ u64 position(u64 index, u64 row, u64 pitch) {
     return row == 0 ? index : index / row * pitch + index % row;
 }
 
-// Filling and reading one number format.
-#define SUPPORT_ELEMENT(NAME, ELEMENT)                                                                     \
-    extern "C" __global__ void support_fill_random_##NAME(ELEMENT* to, u64 elements, u64 first, u64 seed) { \
-        FOR_EACH(index, elements) to[index] = ELEMENT(random_element(seed, first + index));                \
-    }                                                                                                      \
+// Reading one number format.
+#define SUPPORT_GATHER(NAME, ELEMENT)                                                                      \
     extern "C" __global__ void support_gather_##NAME(double* to, const ELEMENT* from, u64 count, u64 start, \
                                                      u64 stride, u64 row, u64 pitch) {                     \
         FOR_EACH(index, count) to[index] = double(from[position(start + index * stride, row, pitch)]);     \
+    }
+
+SUPPORT_GATHER(f32, float)
+SUPPORT_GATHER(f64, double)
+SUPPORT_GATHER(i32, int)
+
+// Filling one number format.
+#define SUPPORT_ELEMENT(NAME, ELEMENT)                                                                     \
+    extern "C" __global__ void support_fill_random_##NAME(ELEMENT* to, u64 elements, u64 first, u64 seed) { \
+        FOR_EACH(index, elements) to[index] = ELEMENT(random_element(seed, first + index));                \
     }
 
 SUPPORT_ELEMENT(f32, float)

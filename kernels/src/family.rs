@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
 use fleetcal_model::policy::DataPattern;
-use fleetcal_model::row::Counts;
+use fleetcal_model::row::{Counts, TimingMode};
 
+use crate::contraction::Contraction;
 use crate::data::InputData;
 use crate::number;
 
@@ -107,6 +108,14 @@ impl BufferSpec {
         let BufferRole::Input { seed } = self.role else { return None };
         let row_elements = self.rows.map_or(self.elements, |rows| rows.pitch_elements);
         Some(InputData { pattern, seed, dtype: self.dtype, row_elements, first_element: 0 })
+    }
+
+    /// Seed of what it is filled with; none where it is written.
+    pub fn input_seed(&self) -> Option<u64> {
+        match self.role {
+            BufferRole::Input { seed } => Some(seed),
+            BufferRole::Output | BufferRole::Scratch => None,
+        }
     }
 
     /// Elements that are not in gaps between rows.
@@ -210,6 +219,15 @@ pub trait Family: Sync {
         sizes
     }
 
+    /// Sizes of a point that every device runs in no time: for checks of results, not for times.
+    fn small_sizes(&self) -> &'static [(&'static str, u64)];
+
+    /// A point of these sizes.
+    fn small_point(&self, kernel: &str, dtype: Dtype) -> Point {
+        let sizes = self.small_sizes().iter().map(|(name, size)| ((*name).to_owned(), *size)).collect();
+        Point { sweep: self.sweep(), kernel: kernel.to_owned(), dtype, sizes }
+    }
+
     /// Whether the point can be measured at all, on any device.
     ///
     /// # Errors
@@ -238,6 +256,11 @@ pub trait Family: Sync {
     /// The launches of a solution, one after the other. Never empty. On the host there is no entry to name: the backend
     /// reads the solution's parameters, and blocks are threads.
     fn launches(&self, point: &Point, solution: &Solution, device: &DeviceFacts) -> Vec<Launch>;
+
+    /// How its launches have to be timed, where that is what the point asks for; else the harness chooses.
+    fn timing_mode(&self, _point: &Point) -> Option<TimingMode> {
+        None
+    }
 
     /// Most elements of an output that a check should look at: the right value of one may cost the host a whole sum.
     fn checked_elements_max(&self, _point: &Point) -> u64 {
@@ -288,16 +311,14 @@ impl Expected {
 pub fn family(sweep: Sweep) -> Option<&'static dyn Family> {
     match sweep {
         Sweep::Stream => Some(&crate::stream::Stream),
-        Sweep::Cache
-        | Sweep::WorkingSet
-        | Sweep::Issue
-        | Sweep::Launch
-        | Sweep::Peak
-        | Sweep::Onchip
-        | Sweep::Reduce
-        | Sweep::Scan
-        | Sweep::Latency
-        | Sweep::Transfer => None,
+        Sweep::Cache => Some(&crate::cache::Cache),
+        Sweep::WorkingSet => Some(&Contraction::WORKING_SET),
+        Sweep::Issue => Some(&Contraction::ISSUE),
+        Sweep::Launch => Some(&Contraction::LAUNCH),
+        Sweep::Peak => Some(&crate::peak::Peak),
+        Sweep::Reduce => Some(&crate::reduce::Reduce),
+        Sweep::Latency => Some(&crate::latency::Latency),
+        Sweep::Onchip | Sweep::Scan | Sweep::Transfer => None,
     }
 }
 

@@ -2,12 +2,21 @@
 //!
 //! No device library is loaded here and nothing is compiled here; backends in `fleetcal-agent` do that.
 
+pub mod cache;
+mod check;
+pub mod contraction;
 pub mod data;
 pub mod family;
+pub mod latency;
+mod memo;
 pub mod number;
 pub mod parameter;
+pub mod peak;
+pub mod reduce;
 pub mod stream;
 pub mod support;
+#[cfg(test)]
+mod testing;
 
 pub use family::{
     Argument, BufferRole, BufferSpec, DeviceSource, Expected, Family, Launch, PointError, Reference, Rows, SizeSpec,

@@ -12,7 +12,9 @@ pub fn bits(value: f64, dtype: Dtype) -> Option<u64> {
     match dtype {
         Dtype::F32 => Some(u64::from((value as f32).to_bits())),
         Dtype::F64 => Some(value.to_bits()),
-        Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::I32 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2 => None,
+        // Whole numbers are kept as they are; what lies outside of the format becomes its end.
+        Dtype::I32 => Some(u64::from((value as i32).cast_unsigned())),
+        Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2 => None,
     }
 }
 

@@ -4,8 +4,6 @@
 //! Counts are exact by construction: every kernel touches every element of each of its arrays once, in one direction,
 //! and no access is guarded. So an array must hold a whole number of the largest tile, see [`ELEMENTS_MULTIPLE`].
 
-use std::collections::BTreeMap;
-
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
 use fleetcal_model::policy::DataPattern;
@@ -53,6 +51,10 @@ impl Family for Stream {
         &[SizeSpec { name: ELEMENTS, defaults: &[], optional: false }]
     }
 
+    fn small_sizes(&self) -> &'static [(&'static str, u64)] {
+        &[(ELEMENTS, 1 << 18)]
+    }
+
     fn check(&self, point: &Point) -> Result<(), PointError> {
         if !self.kernels().contains(&point.kernel.as_str()) {
             let known = self.kernels().join(", ");
@@ -94,7 +96,7 @@ impl Family for Stream {
             TRIAD => 2,
             _ => 0,
         });
-        let (blocks, threads) = shape(solution);
+        let (blocks, threads) = parameter::grid(solution);
         Counts {
             bytes_read: array_bytes.saturating_mul(inputs),
             bytes_written: array_bytes,
@@ -128,7 +130,7 @@ impl Family for Stream {
     }
 
     fn launches(&self, point: &Point, solution: &Solution, _device: &DeviceFacts) -> Vec<Launch> {
-        let (blocks, threads) = shape(solution);
+        let (blocks, threads) = parameter::grid(solution);
         let last = arrays(&point.kernel).1.len();
         let tile = variants::tile_elements(solution).max(1);
         vec![Launch {
@@ -176,16 +178,6 @@ fn arrays(kernel: &str) -> (&'static str, &'static [&'static str]) {
 
 fn elements(point: &Point) -> u64 {
     point.size(ELEMENTS).unwrap_or(0)
-}
-
-/// Blocks and threads a block; host threads count as blocks of one.
-fn shape(solution: &Solution) -> (u64, u64) {
-    let parameters: &BTreeMap<String, u64> = &solution.parameters;
-    let get = |name: &str| parameters.get(name).copied();
-    match get(parameter::THREADS) {
-        Some(threads) => (threads, 1),
-        None => (get(parameter::BLOCKS).unwrap_or(1), get(parameter::BLOCK).unwrap_or(1)),
-    }
 }
 
 #[cfg(test)]

@@ -15,11 +15,12 @@ const BLOCK_THREADS: u64 = 256;
 const RESIDENT_THREADS: u64 = 2048;
 
 /// Every entry of the source.
-pub const ENTRIES: [&str; 19] = [
+pub const ENTRIES: [&str; 20] = [
     "support_fill_random_f32",
     "support_fill_random_f64",
     "support_gather_f32",
     "support_gather_f64",
+    "support_gather_i32",
     "support_poison_b8",
     "support_poison_b16",
     "support_poison_b32",
@@ -84,7 +85,7 @@ pub fn gather(device: &DeviceFacts, spec: &BufferSpec, start: u64, count: u64, s
     let (row, pitch) = row_and_pitch(spec);
     let mut arguments = vec![Argument::Buffer(0), Argument::Buffer(1)];
     arguments.extend([count, start, stride, row, pitch].map(Argument::U64));
-    Some(spread(device, format!("support_gather_{}", float_name(spec.dtype)?), count, arguments))
+    Some(spread(device, format!("support_gather_{}", gathered_name(spec.dtype)?), count, arguments))
 }
 
 /// Reads and writes `bytes` of buffer 0, which then fill the caches. A multiple of 16.
@@ -118,6 +119,14 @@ fn row_and_pitch(spec: &BufferSpec) -> (u64, u64) {
 
 fn bits_name(dtype: Dtype) -> String {
     format!("b{}", dtype.bytes() * 8)
+}
+
+/// Formats that arrays are read back from.
+fn gathered_name(dtype: Dtype) -> Option<&'static str> {
+    match dtype {
+        Dtype::F32 | Dtype::F64 | Dtype::I32 => Some(dtype.name()),
+        Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2 => None,
+    }
 }
 
 fn float_name(dtype: Dtype) -> Option<&'static str> {

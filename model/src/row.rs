@@ -222,6 +222,13 @@ impl Counts {
     pub fn bytes_moved(&self) -> u64 {
         self.bytes_read.saturating_add(self.bytes_written)
     }
+
+    /// How much of its point's work one run does, to compare solutions that do different amounts: operations, or bytes
+    /// where there are none. Positive.
+    pub fn amount(&self) -> f64 {
+        let amount = if self.flops > 0 { self.flops } else { self.bytes_moved() };
+        amount.max(1) as f64
+    }
 }
 
 /// Group `outcome`.

@@ -10,12 +10,12 @@ use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::{family, parameter};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::id::DeviceId;
-use fleetcal_model::point::{Point, Solution};
+use fleetcal_model::point::{Point, Solution, Sweep};
 use fleetcal_model::row::Origin;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use self::memory::{Mapping, Promised, View};
-use self::pool::Pool;
+use self::pool::{Member, Pool, TeamLost};
 use self::stream::{Instructions, Kernel};
 use self::work::{Program, Task};
 use super::{Array, Device, DeviceError, Instrument, PageGuard, Prepared, RawSample, Series};
@@ -23,6 +23,7 @@ use crate::telemetry::host::HostSensor;
 use crate::telemetry::{Processors, Sensor};
 
 mod cgroup;
+mod compute;
 mod facts;
 mod instrument;
 mod memory;
@@ -52,8 +53,44 @@ impl CpuBuffer {
 }
 
 /// A kernel with the settings of a solution.
-#[derive(Debug, Clone, Copy)]
-pub struct CpuProgram(Program);
+#[derive(Debug, Clone)]
+pub struct CpuProgram(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Stream(Program),
+    Compute(compute::Program),
+}
+
+/// What one thread of a team does in one launch.
+type Share = dyn Fn(&Member<'_>) -> Result<(), TeamLost> + Send + Sync;
+
+impl Kind {
+    /// Threads that it takes.
+    fn threads(&self) -> usize {
+        match self {
+            Self::Stream(program) => program.threads,
+            Self::Compute(program) => program.threads,
+        }
+    }
+
+    /// The share of each thread, over these arrays.
+    fn share(&self, arrays: &[Array<'_, CpuBuffer>]) -> Result<Box<Share>, DeviceError> {
+        match self {
+            Self::Stream(program) => {
+                let task = Task::new(*program, arrays)?;
+                Ok(Box::new(move |member| {
+                    task.run(member);
+                    Ok(())
+                }))
+            }
+            Self::Compute(program) => {
+                let task = compute::Task::new(program.clone(), arrays)?;
+                Ok(Box::new(move |member| task.run(member)))
+            }
+        }
+    }
+}
 
 /// The host processor as a device.
 #[derive(Debug)]
@@ -124,25 +161,29 @@ impl CpuDevice {
         })
     }
 
-    fn program(&self, point: &Point, solution: &Solution) -> Result<Program, String> {
+    fn program(&self, point: &Point, solution: &Solution) -> Result<Kind, String> {
         let Some(family) = family(point.sweep) else {
             return Err(format!("the sweep `{}` has no kernels yet", point.sweep));
         };
         family.check(point).map_err(|error| error.to_string())?;
-        let kernel = Kernel::from_name(&point.kernel).ok_or_else(|| {
-            format!("the cpu backend has no kernel `{}` of the sweep `{}`", point.kernel, point.sweep)
-        })?;
         let size = |name: &str| solution.parameter(name).map(|value| usize::try_from(value).unwrap_or(usize::MAX));
         let threads = size(parameter::THREADS).unwrap_or(self.pool.size());
         if threads == 0 || threads > self.pool.size() {
             return Err(format!("it wants {threads} threads, {} cores are usable", self.pool.size()));
         }
+        if point.sweep != Sweep::Stream {
+            let buffers = family.buffers(point);
+            return compute::Program::new((point, solution), buffers, self.instructions, threads).map(Kind::Compute);
+        }
+        let kernel = Kernel::from_name(&point.kernel).ok_or_else(|| {
+            format!("the cpu backend has no kernel `{}` of the sweep `{}`", point.kernel, point.sweep)
+        })?;
         let nontemporal = solution.parameter(parameter::NONTEMPORAL) == Some(1);
         if nontemporal && !self.instructions.has_nontemporal_stores() {
             return Err(format!("there are no stores past the caches for {} here", self.facts.architecture));
         }
         let chunk_bytes = size(parameter::CHUNK_BYTES).unwrap_or(0);
-        Ok(Program {
+        Ok(Kind::Stream(Program {
             kernel,
             dtype: point.dtype,
             instructions: self.instructions,
@@ -151,7 +192,7 @@ impl CpuDevice {
             chunk_bytes,
             #[cfg(test)]
             misdeed: self.planted.as_ref().and_then(|planted| planted.of(&solution.name)),
-        })
+        }))
     }
 
     fn prepare_one(&self, point: &Point, solution: &Solution) -> Result<Prepared<CpuProgram>, DeviceError> {
@@ -255,15 +296,15 @@ impl Device for CpuDevice {
         arrays: &[Array<'_, CpuBuffer>],
         series: Series,
     ) -> Result<Vec<RawSample>, DeviceError> {
-        let CpuProgram(program) = prepared.program;
+        let CpuProgram(program) = &prepared.program;
         let Series { intervals, launches, flush_bytes } = series;
-        let task = Task::new(program, arrays)?;
+        let share = program.share(arrays)?;
         let flush = flush_bytes.map(|bytes| self.flush_memory(bytes)).transpose()?.map(|memory| View::words(&memory));
         let opened = self.opened;
         let samples = Arc::new(Mutex::new(Vec::new()));
         let collected = Arc::clone(&samples);
         // A flush takes every core: each has caches of its own.
-        let team = if flush.is_some() { self.pool.size() } else { program.threads };
+        let team = if flush.is_some() { self.pool.size() } else { program.threads() };
         self.pool.execute(team, move |member| {
             for _ in 0..intervals {
                 if let Some(words) = &flush {
@@ -274,7 +315,7 @@ impl Device for CpuDevice {
                     if launch > 0 {
                         member.meet(|| ())?;
                     }
-                    task.run(member);
+                    share(member)?;
                 }
                 let end = member.meet(Instant::now)?;
                 if let (Some(start), Some(end)) = (start, end) {

@@ -58,9 +58,10 @@ impl<D: Device> Listener<D> for Batcher {
 
     /// Registered behind the validator: what is wrong is not probed. A row that is open has its number, and keeps it.
     fn validate_warmup(&mut self, bench: &mut Bench<'_, D>) -> HookResult {
-        let wanted = match bench.setting.task.policy.batching {
-            Batching::Auto => bench.point().flush.mode == FlushMode::Warm,
-            Batching::Never => false,
+        let wanted = match (bench.family.timing_mode(&bench.point().point), bench.setting.task.policy.batching) {
+            (Some(mode), _) => mode == TimingMode::Batched,
+            (None, Batching::Auto) => bench.point().flush.mode == FlushMode::Warm,
+            (None, Batching::Never) => false,
         };
         let record = bench.record();
         if !wanted || record.publication != Publication::Unsaid || !record.verdict.is_live() {

@@ -13,6 +13,7 @@ use super::HarnessError;
 use super::bench::Bench;
 use super::budget::{Forecast, VisitCost, rounds_within};
 use super::listener::{HookResult, Listener};
+use super::record::Record;
 use crate::device::Device;
 use crate::worker::message::{Event, RoundPlan};
 use crate::worker::resume::{Checkpoint, Resume};
@@ -106,7 +107,11 @@ fn ranked<D: Device>(bench: &Bench<'_, D>, point: usize) -> Vec<usize> {
     records.retain(|&record| bench.records[record].verdict.is_sound());
     if screening {
         records.retain(|&record| bench.records[record].screening_ns.is_some());
-        let key = |record: usize| bench.records[record].screening_ns.unwrap_or(f64::INFINITY);
+        // Solutions of one point may do different amounts of its work: chains of arithmetic are as many as a device holds.
+        let key = |record: usize| {
+            let Record { screening_ns, template, .. } = &bench.records[record];
+            screening_ns.unwrap_or(f64::INFINITY) / template.counts.amount()
+        };
         records.sort_by(|&left, &right| key(left).total_cmp(&key(right)));
     }
     records

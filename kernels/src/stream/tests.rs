@@ -1,35 +1,10 @@
 use std::collections::BTreeSet;
 
-use fleetcal_model::id::DeviceId;
 use proptest::prelude::*;
 
 use super::*;
 use crate::data::random_element;
-
-fn device(backend: Backend) -> DeviceFacts {
-    DeviceFacts {
-        uuid: DeviceId::new("test"),
-        backend,
-        vendor: "nvidia".to_owned(),
-        name: "test".to_owned(),
-        architecture: "sm_90".to_owned(),
-        compute_units: 132,
-        memory_bytes: 1 << 37,
-        memory_clock_khz: None,
-        core_clock_khz: None,
-        power_limit_mw: None,
-        partition_mode: None,
-        ecc: None,
-        sockets: None,
-        pci_bdf: None,
-        vbios: None,
-        driver: None,
-        runtime: None,
-        l2_cache_bytes: None,
-        last_level_cache_bytes: None,
-        warp_size: 32,
-    }
-}
+use crate::testing::device;
 
 fn point(kernel: &str, dtype: Dtype, elements: u64) -> Point {
     Point { sweep: Sweep::Stream, kernel: kernel.to_owned(), dtype, sizes: [("elements".to_owned(), elements)].into() }

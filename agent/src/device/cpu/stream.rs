@@ -49,10 +49,10 @@ impl Kernel {
 pub(super) enum Instructions {
     /// What every processor of the architecture has.
     Baseline,
-    /// 256-bit vectors.
+    /// 256-bit vectors, and fused multiply-adds.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// 512-bit vectors.
+    /// 512-bit vectors, and fused multiply-adds.
     #[cfg(target_arch = "x86_64")]
     Avx512,
 }
@@ -62,10 +62,11 @@ impl Instructions {
     pub(super) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
+            let fused = is_x86_feature_detected!("fma");
+            if fused && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
                 return Self::Avx512;
             }
-            if is_x86_feature_detected!("avx2") {
+            if fused && is_x86_feature_detected!("avx2") {
                 return Self::Avx2;
             }
         }

@@ -256,7 +256,12 @@ pub(super) fn gather(array: &Array<'_, CpuBuffer>, stride: u64) -> Result<Vec<f6
             let all = unsafe { view.read::<f64>(all) };
             Ok(positions.map(|at| all[at]).collect())
         }
-        other @ (Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::I32 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2) => {
+        Dtype::I32 => {
+            // SAFETY: as above.
+            let all = unsafe { view.read::<u32>(all) };
+            Ok(positions.map(|at| f64::from(all[at].cast_signed())).collect())
+        }
+        other @ (Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2) => {
             Err(failed("reading an array", &format!("the cpu backend has no arrays of {other}")))
         }
     }

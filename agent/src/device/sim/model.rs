@@ -66,6 +66,8 @@ pub struct SimConstants {
     pub launch_latency_s: f64,
     /// Rate of arithmetic, operations a second.
     pub peak_flops: f64,
+    /// Threads that a compute unit needs to work at that rate.
+    pub fill_threads: u64,
     /// Level-2 cache, bytes; it is the last level.
     pub l2_cache_bytes: u64,
     /// Memory, bytes.
@@ -82,6 +84,7 @@ const S1: SimConstants = SimConstants {
     l2_bandwidth: 3.0e12,
     launch_latency_s: 4.0e-6,
     peak_flops: 2.0e13,
+    fill_threads: 256,
     l2_cache_bytes: 40 << 20,
     memory_bytes: 80 << 30,
     compute_units: 108,
@@ -94,6 +97,7 @@ const S2: SimConstants = SimConstants {
     l2_bandwidth: 9.0e12,
     launch_latency_s: 2.5e-6,
     peak_flops: 8.0e13,
+    fill_threads: 512,
     l2_cache_bytes: 64 << 20,
     memory_bytes: 192 << 30,
     compute_units: 160,
@@ -140,16 +144,29 @@ impl SimModel {
     /// doing the operations.
     ///
     /// Up to the size of the cache all bytes move at its rate, from twice its size none do; between, the part falls
-    /// linearly. After a flush, all bytes come from memory.
+    /// linearly. After a flush, all bytes come from memory, but for those that are read more than once. Arithmetic goes at
+    /// the rate of the part of the device that has work.
     pub(super) fn seconds(self, counts: &Counts, flushed: bool) -> f64 {
         let constants = self.constants();
-        let footprint = counts.bytes_distinct as f64 / constants.l2_cache_bytes as f64;
-        let cached = if flushed { 0.0 } else { (2.0 - footprint).clamp(0.0, 1.0) };
-        let bytes = counts.bytes_moved() as f64;
+        let footprint = counts.working_set_bytes.unwrap_or(counts.bytes_distinct);
+        let footprint = footprint as f64 / constants.l2_cache_bytes as f64;
+        // What a flush takes away comes back with the first of several reads.
+        let is_reread = counts.bytes_requested > counts.bytes_read || counts.bytes_read > counts.bytes_distinct;
+        let cached = if flushed && !is_reread { 0.0 } else { (2.0 - footprint).clamp(0.0, 1.0) };
+        let bytes = counts.bytes_requested.max(counts.bytes_read).saturating_add(counts.bytes_written) as f64;
         let moving_s = bytes * (cached / constants.l2_bandwidth + (1.0 - cached) / constants.memory_bandwidth);
-        let working_s = counts.flops as f64 / constants.peak_flops;
+        let working_s = counts.flops as f64 / constants.peak_flops / fill(counts, &constants);
         constants.launch_latency_s + moving_s.max(working_s)
     }
+}
+
+/// The part of the device that the launch with the most work keeps busy: blocks of at most
+/// [`SimConstants::fill_threads`] threads each fill a compute unit by so many.
+fn fill(counts: &Counts, constants: &SimConstants) -> f64 {
+    let most = counts.launch_contexts.iter().max_by_key(|context| context.operations);
+    let Some(context) = most.filter(|context| context.operations > 0) else { return 1.0 };
+    let busy = context.blocks as f64 * context.threads.min(constants.fill_threads) as f64;
+    (busy / (constants.compute_units as f64 * constants.fill_threads as f64)).min(1.0)
 }
 
 /// How much longer a solution takes than the best: 1 plus 2% for each of 0 to 7 steps that its name chooses, alike on

@@ -32,6 +32,9 @@ impl Family for Copies {
     fn sizes(&self) -> &'static [SizeSpec] {
         &[]
     }
+    fn small_sizes(&self) -> &'static [(&'static str, u64)] {
+        &[("elements", 64)]
+    }
     fn check(&self, point: &Point) -> Result<(), PointError> {
         match point.size("elements") {
             Some(elements) if elements > 0 => Ok(()),

@@ -138,7 +138,7 @@ pub fn admit(plan: &Plan, narrowing: &[Selector], connected: &[FleetDevice], pla
     Ok(())
 }
 
-/// The points of one sweep and number format that the device has memory for.
+/// The points of one sweep and number format that the device has kernels and memory for. What is left out is said.
 fn points(
     plan: &Plan,
     family: &dyn Family,
@@ -148,12 +148,16 @@ fn points(
     notes: &mut Vec<String>,
 ) -> Vec<Point> {
     let mut points = Vec::new();
+    let mut declined = BTreeSet::new();
     for sizes in crossed(plan, family, sweep, dtype, device) {
         let kernels = sweep.kernels.iter().filter(|kernel| family.supports(kernel, dtype));
         let point = |kernel: &String| Point { sweep: sweep.sweep, kernel: kernel.clone(), dtype, sizes: sizes.clone() };
-        let all = kernels.map(point).filter(|point| family.check(point).is_ok());
+        let right = kernels.map(point).filter(|point| family.check(point).is_ok());
+        let (all, without): (Vec<Point>, Vec<Point>) =
+            right.partition(|point| !family.solutions(point, &device.facts).is_empty());
+        declined.extend(without.iter().map(|point| family.declined(point, &device.facts)));
         let (fitting, dropped): (Vec<Point>, Vec<Point>) =
-            all.partition(|point| footprint_bytes(family, point) <= usable_bytes(&device.facts));
+            all.into_iter().partition(|point| footprint_bytes(family, point) <= usable_bytes(&device.facts));
         if let Some(largest) = dropped.iter().map(|point| footprint_bytes(family, point)).max() {
             let kernels = joined(dropped.iter().map(|point| point.kernel.clone()), ", ").unwrap_or_default();
             let named = joined(sizes.iter().map(|(name, size)| format!("{name} = {size}")), ", ").unwrap_or_default();
@@ -167,6 +171,7 @@ fn points(
         }
         points.extend(fitting);
     }
+    notes.extend(declined.into_iter().map(|why| format!("{dtype} on {}: {why}", describe(device))));
     points
 }
 

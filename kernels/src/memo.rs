@@ -1,0 +1,31 @@
+//! Right values that took long to work out, kept for the next check.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Values kept; beyond that all are forgotten, and worked out again by whoever asks.
+const VALUES_MAX: usize = 64;
+
+/// A value for each name that a pure function was asked of.
+#[derive(Debug)]
+pub(crate) struct Memo(Mutex<BTreeMap<String, f64>>);
+
+impl Memo {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    /// The value of this name: kept, or worked out now.
+    pub(crate) fn of(&self, name: &str, work_out: impl FnOnce() -> f64) -> f64 {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied();
+        kept.unwrap_or_else(|| {
+            let value = work_out();
+            let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if values.len() >= VALUES_MAX {
+                values.clear();
+            }
+            values.insert(name.to_owned(), value);
+            value
+        })
+    }
+}
