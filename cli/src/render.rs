@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use comfy_table::{ContentArrangement, Table, presets};
 
@@ -19,11 +20,19 @@ macro_rules! out_line {
     }};
 }
 
+/// Whether anybody still reads standard output, as far as writing to it has told.
+static READ: AtomicBool = AtomicBool::new(true);
+
+/// Whether what is printed still arrives.
+pub(crate) fn is_read() -> bool {
+    READ.load(Ordering::Relaxed)
+}
+
 /// Notes how writing went. Who reads no further (`| head`) gets no more, and that is no failure; anything else is.
 fn note_output(written: std::io::Result<()>) {
-    if let Err(error) = written
-        && error.kind() != std::io::ErrorKind::BrokenPipe
-    {
+    let Err(error) = written else { return };
+    READ.store(false, Ordering::Relaxed);
+    if error.kind() != std::io::ErrorKind::BrokenPipe {
         // The first failure is the one to tell of.
         let _ = OUTPUT_FAILURE.set(error);
     }
@@ -124,6 +133,12 @@ fn print_table(table: &Table, if_empty: &str) {
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     out_line!("{}", serde_json::to_string_pretty(value).map_err(Failure::internal)?);
     Ok(())
+}
+
+/// How constants came about: the class and the page of each.
+pub(crate) fn explanations_json(pages: &[(String, String)]) -> Result<(), Failure> {
+    let value = |(class, page): &(String, String)| serde_json::json!({ "class": class, "explanation": page });
+    print_json(&pages.iter().map(value).collect::<Vec<_>>())
 }
 
 /// The verb that goes with so many.

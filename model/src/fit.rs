@@ -7,7 +7,7 @@
 use crate::device::DRAM_FOOTPRINT_FACTOR;
 use crate::id::{DeviceId, RowId};
 use crate::statistics::Interval;
-use crate::units::Bytes;
+use crate::units::{Bytes, BytesPerSecond, Seconds};
 use crate::vocabulary;
 
 pub mod attribute;
@@ -123,10 +123,18 @@ pub enum NotIdentified {
         slope: f64,
     },
     /// The line meets time zero before it meets no bytes.
-    #[error("the fitted latency is {seconds} s, not above zero: these sizes are too large to show one")]
+    #[error("the fitted latency is {seconds}, not above zero: these sizes are too large to show one")]
     NoLatency {
-        /// The fitted intercept, seconds.
-        seconds: f64,
+        /// The fitted intercept.
+        seconds: Seconds,
+    },
+    /// Points of the line show more than what it tends to: they are of different things, or noise has bent it.
+    #[error("its own points show {shown}, and the line through them tends to {bandwidth}: it is not of one thing")]
+    BelowItsPoints {
+        /// The largest rate of its points.
+        shown: BytesPerSecond,
+        /// What the line says.
+        bandwidth: BytesPerSecond,
     },
     /// The numbers determine no line.
     #[error("no line fits: {0}")]

@@ -259,7 +259,11 @@ def asymptote(rows):
     of_latency = constant(latency, intercepts, "student_t", student_t, unit)
     if latency <= 0 and not (of_latency["interval"] and of_latency["interval"][1] > 0):
         of_latency = {"value": None, "interval": None, "method": None}
-    return constant(bandwidth, rates, "student_t_log", student_t_log, unit), of_latency
+    of_bandwidth = constant(bandwidth, rates, "student_t_log", student_t_log, unit)
+    highest = max(bandwidth, of_bandwidth["interval"][1] if of_bandwidth["interval"] else 0)
+    if max(size / seconds for size, seconds in curve(level)) > 1.01 * highest:
+        raise fits.Refused("BelowItsPoints")
+    return of_bandwidth, of_latency
 
 
 def rounds_of(rows, level):

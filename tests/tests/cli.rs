@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
-use fleetcal_tests::processes::{fleetcal, output, workspace_root};
+use fleetcal_tests::processes::{Background, fleetcal, output, workspace_root};
 use tempfile::TempDir;
 
 /// Runs a command that must fail, and checks how.
@@ -60,6 +60,24 @@ fn arguments_that_cannot_be_meant_are_refused_before_anything_starts() {
 
     let long = plan_file(&folder, &format!("name = \"t\"\n{}", "# more\n".repeat(200_000)));
     refused(&["plan", "check", &long], 3, &["plan.toml", "more than 1048576 bytes"]);
+}
+
+/// A watch goes on until somebody ends it, or nobody reads it any more.
+#[test]
+fn a_watch_that_nobody_reads_ends() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let data = folder.path().display().to_string();
+    let mut coordinator = Background::start(fleetcal(&["coordinator", "--listen", "127.0.0.1:0", "--data", &data]));
+    let line = coordinator.wait_for_line("listening on ");
+    let url = line.rsplit(' ').next().expect("the line ends in the address").to_owned();
+    let mut watch = fleetcal(&["status", "--watch", "--coordinator", &url]);
+    let mut watch = watch.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    // Closed at once: the first or the second look finds that out.
+    drop(watch.stdout.take());
+    let ended = watch.wait().expect("it ends by itself");
+    assert!(ended.success(), "a reader that leaves is no failure: {ended}");
+    coordinator.signal("TERM");
+    coordinator.wait();
 }
 
 /// A pipe is waited for by whoever reads it: somebody may still write.

@@ -7,15 +7,14 @@ use fleetcal_model::fit::intake::latest_of_each;
 use fleetcal_model::id::RunId;
 use fleetcal_proto::rows::{Key, Kind, keys};
 
-use crate::args::{Output, RowsArguments, RowsOutput};
+use crate::args::{RowsArguments, RowsOutput};
 use crate::command::unread;
 use crate::failure::{Failure, Kind as FailureKind};
 use crate::render::{self, counted};
 
 pub(super) fn run(arguments: &RowsArguments) -> Result<ExitCode, Failure> {
     if arguments.list_columns {
-        let output = if arguments.output == RowsOutput::Json { Output::Json } else { Output::Table };
-        render::row_keys(&keys(), output)?;
+        render::row_keys(&keys(), arguments.output)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut report = read(arguments)?;
@@ -66,7 +65,14 @@ fn chosen(arguments: &RowsArguments) -> Vec<Key> {
     let mut known = keys();
     if !arguments.columns.is_empty() {
         let position = |name: &String| known.iter().position(|key| key.name == *name);
-        return arguments.columns.iter().filter_map(position).map(|index| known[index].clone()).collect();
+        let mut indices: Vec<usize> = Vec::new();
+        for index in arguments.columns.iter().filter_map(position) {
+            // A column that is named twice is one column: an object has no key twice.
+            if !indices.contains(&index) {
+                indices.push(index);
+            }
+        }
+        return indices.into_iter().map(|index| known[index].clone()).collect();
     }
     match arguments.output {
         RowsOutput::Table => return Vec::new(),

@@ -24,7 +24,8 @@ pub(super) async fn run(arguments: StatusArguments) -> Result<ExitCode, Failure>
             Output::Table => render::status(&status, arguments.watch),
             Output::Json => render::status_json(&status),
         }
-        if !arguments.watch {
+        // Whoever reads no further has seen enough.
+        if !arguments.watch || !render::is_read() {
             return Ok(ExitCode::SUCCESS);
         }
         tokio::select! {

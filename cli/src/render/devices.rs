@@ -10,11 +10,12 @@ use crate::failure::Failure;
 
 /// What the embedded agent found, before anything is measured.
 pub(crate) fn found(devices: &[FleetDevice], agents: &[AgentStatus]) {
-    for device in devices {
+    // Of others the folder knows from earlier runs.
+    for device in devices.iter().filter(|device| device.connected) {
         let facts = device.facts.clone().unwrap_or_default();
         say(&format!("found {} ({}, {}), class {}", facts.name, facts.backend, facts.uuid, device.class_slug));
     }
-    for (backend, note) in agents.iter().flat_map(|agent| &agent.backend_notes) {
+    for (backend, note) in agents.iter().filter(|agent| agent.connected).flat_map(|agent| &agent.backend_notes) {
         say(&format!("no {backend} device: {note}"));
     }
 }

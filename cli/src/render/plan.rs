@@ -99,7 +99,7 @@ pub(crate) fn plan_estimate(estimates: &[ClassEstimate], notes: &[String], outpu
             format!("{:.1}", estimate.device_minutes_max),
         ]);
     }
-    print_table(&shown, "nothing: the plan's selectors mean none of these devices");
+    print_table(&shown, "nothing: the plan's selectors mean none of these devices, or nothing fits into their memory");
     notes.iter().for_each(|text| note(text));
     Ok(())
 }

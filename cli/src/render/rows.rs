@@ -9,7 +9,7 @@ use serde::Serializer;
 use serde_json::Value;
 
 use super::{counted, note, note_output, print_json, print_table, table};
-use crate::args::Output;
+use crate::args::RowsOutput;
 use crate::failure::Failure;
 
 mod cells;
@@ -140,8 +140,13 @@ fn plain(value: &Value) -> String {
 ///
 /// # Errors
 /// None of them has a JSON form, which is a fault of fleetcal.
-pub(crate) fn row_keys(keys: &[Key], output: Output) -> Result<(), Failure> {
-    if output == Output::Json {
+pub(crate) fn row_keys(keys: &[Key], output: RowsOutput) -> Result<(), Failure> {
+    if output == RowsOutput::Csv {
+        out_line!("column,group,type,may_be_absent");
+        keys.iter().for_each(|key| out_line!("{},{},{},{}", key.name, key.group, key.kind.name(), key.optional));
+        return Ok(());
+    }
+    if output == RowsOutput::Json {
         let value = |key: &Key| {
             serde_json::json!({
                 "name": key.name, "group": key.group, "type": key.kind.name(), "optional": key.optional,

@@ -53,7 +53,11 @@ impl Meaning {
     pub(super) fn concerns(&self, constant: &Constant, row: &Row) -> bool {
         let work = &row.work;
         let number = |own: Option<u64>, value: &str| own.is_some_and(|own| own.to_string() == value);
+        // Where a condition names no state, rows in which one was seen are under another condition.
+        let is_stateless = |key: &str, own: &Option<String>| constant.condition.contains_key(key) || own.is_none();
         self.sweeps.contains(&work.sweep)
+            && is_stateless("neighbours", &row.conditions.neighbours)
+            && is_stateless("load", &row.conditions.load)
             && constant.condition.iter().all(|(key, value)| match key.as_str() {
                 "kernel" => work.kernel == *value,
                 "dtype" => work.dtype.name() == value,

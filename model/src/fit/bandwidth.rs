@@ -19,8 +19,14 @@ use super::sweeps::curve;
 use super::{ConstantInterval, Coverage, NotIdentified, Options, Witness};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
-use crate::statistics::{Interval, median};
+use crate::statistics::Interval;
 use crate::units::{Bytes, BytesPerSecond, Seconds};
+
+mod replicates;
+
+/// Points of a line may show so much more than the line tends to, or than its interval holds, relative, as noise makes of
+/// points that are large and therefore near to it.
+const BELOW_MAX: f64 = 0.01;
 
 /// One fitted quantity under one condition.
 #[derive(Debug, Clone, PartialEq)]
@@ -325,9 +331,9 @@ fn asymptote(
     let line = line_of(curve, sizes_min)?;
     let bandwidth = line.slope.recip();
     let (replicates, replicate) = if devices.len() == 1 {
-        (refits_of_rounds(curve, sizes_min), Replicate::Round)
+        (replicates::of_rounds(curve, sizes_min), Replicate::Round)
     } else {
-        (refits_of_devices(groups, devices, sizes_min), Replicate::Device)
+        (replicates::of_devices(groups, devices, sizes_min), Replicate::Device)
     };
     let (bandwidth_spread, latency_spread, replicates) = match replicates {
         Err(why) => (Spread::none(why), Spread::none(why), Vec::new()),
@@ -338,9 +344,15 @@ fn asymptote(
             (of_bandwidth, interval::of(&latencies, line.intercept, replicate, Domain::Real), pairs)
         }
     };
+    let shown = curve.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let highest = bandwidth_spread.interval.map_or(bandwidth, |interval| interval.high.max(bandwidth));
+    if shown > highest * (1.0 + BELOW_MAX) {
+        let (shown, bandwidth) = (BytesPerSecond(shown), BytesPerSecond(bandwidth));
+        return Err(NotIdentified::BelowItsPoints { shown, bandwidth });
+    }
     let latency = match line.intercept {
         seconds if seconds > 0.0 => Ok(Seconds(seconds)),
-        seconds => Err(NotIdentified::NoLatency { seconds }),
+        seconds => Err(NotIdentified::NoLatency { seconds: Seconds(seconds) }),
     };
     Ok(Asymptote {
         bandwidth: BytesPerSecond(bandwidth),
@@ -350,48 +362,4 @@ fn asymptote(
         max_relative_residual: line.max_relative_residual,
         replicates,
     })
-}
-
-/// Refits of a single device's curve, one for each round that all its sizes share.
-fn refits_of_rounds(curve: &[(&Group<'_>, f64)], sizes_min: u64) -> Result<Vec<Line>, ConstantInterval> {
-    let by_size: Vec<(Bytes, BTreeMap<u64, f64>)> =
-        curve.iter().map(|(group, _)| (group.bytes, seconds_by_round(group))).collect();
-    let Some((_, first)) = by_size.first() else { return Err(ConstantInterval::TooFewRounds) };
-    let mut lines = Vec::new();
-    for round in first.keys() {
-        let times: Option<Vec<(Bytes, f64)>> =
-            by_size.iter().map(|(bytes, rounds)| Some((*bytes, *rounds.get(round)?))).collect();
-        let Some(times) = times else { continue };
-        lines.push(growing_line(&times, sizes_min).map_err(|_| ConstantInterval::ReplicateFailed)?);
-    }
-    Ok(lines)
-}
-
-/// Seconds a launch by round, the screening round left out; several rows' rounds of one number by their median.
-fn seconds_by_round(group: &Group<'_>) -> BTreeMap<u64, f64> {
-    let mut rounds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for observation in &group.observations {
-        let measured = observation.row.rounds().filter(|(round, _)| *round >= 1);
-        for (round, median_ns) in measured.filter(|(_, ns)| ns.is_finite() && *ns > 0.0) {
-            rounds.entry(round).or_default().push(Seconds::from_ns(median_ns).0);
-        }
-    }
-    rounds.into_iter().filter_map(|(round, seconds)| Some((round, median(&seconds)?))).collect()
-}
-
-/// Each device's own line, over its own best solution of each size. A device with too few sizes is no replicate.
-fn refits_of_devices(
-    groups: &[Group<'_>],
-    devices: &BTreeMap<u32, &DeviceId>,
-    sizes_min: u64,
-) -> Result<Vec<Line>, ConstantInterval> {
-    let mut lines = Vec::new();
-    for device in devices.keys() {
-        let curve = best_by_size(groups, |group| group.rate_of(*device));
-        if (curve.len() as u64) < sizes_min {
-            continue;
-        }
-        lines.push(line_of(&curve, sizes_min).map_err(|_| ConstantInterval::ReplicateFailed)?);
-    }
-    Ok(lines)
 }

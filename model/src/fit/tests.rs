@@ -177,7 +177,10 @@ fn what_the_rows_do_not_determine_is_not_identified() {
     assert!(matches!(outcome(&flat), NotIdentified::NoGrowth { .. }));
     let falling = [at(1 << 26, 4e5), at(1 << 27, 3e5), at(1 << 28, 2e5)];
     assert!(matches!(outcome(&falling), NotIdentified::NoGrowth { .. }));
-    let steeper = [at(1 << 26, 1e5), at(1 << 27, 3e5), at(1 << 28, 7e5)];
+    // The small array is of something faster: what the three tend to would be called main memory.
+    let mixed = [at(1 << 26, 1e5), at(1 << 27, 3e5), at(1 << 28, 7e5)];
+    assert!(matches!(outcome(&mixed), NotIdentified::BelowItsPoints { .. }), "{:?}", outcome(&mixed));
+    let steeper = [at(1 << 26, 1e5), at(1 << 27, 2.004e5), at(1 << 28, 4.012e5)];
     fit_rows(&steeper, |fit| {
         assert!(matches!(asymptote_of(&fit).latency, Err(NotIdentified::NoLatency { .. })), "{fit:?}");
     });

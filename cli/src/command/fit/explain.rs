@@ -11,7 +11,7 @@ use fleetcal_model::fit::intake::{Intake, intake};
 use fleetcal_model::row::Row;
 
 use super::{envelope, has_extension, is_wanted, no_rows, none_left, note_left_out, options, probe, refused};
-use crate::args::FitArguments;
+use crate::args::{FitArguments, Output};
 use crate::command::unread;
 use crate::failure::{Failure, Kind};
 use crate::render;
@@ -27,21 +27,22 @@ pub(super) fn run(paths: Vec<PathBuf>, arguments: &FitArguments, wanted: &str) -
     note_left_out(duplicates, superseded);
     let originals = documents(&rows, arguments, Mode::Seed);
     let mut refused = None;
-    let mut said = false;
+    let mut pages: Vec<(String, String)> = Vec::new();
     for document in documents(&rows, arguments, arguments.mode) {
         let original = originals.iter().find(|original| original.body.class_id == document.body.class_id);
         match explain(&document, original.filter(|_| arguments.mode != Mode::Seed), &rows, wanted) {
-            Ok(page) => {
-                render::text(&page);
-                said = true;
-            }
+            Ok(page) => pages.push((document.body.class_slug, page)),
             Err(error) => refused = Some(error),
         }
     }
-    match refused {
-        Some(error) if !said => Err(Failure::new(Kind::NotFound, error)),
-        _ => Ok(unread::exit_code(&skipped)),
+    if let Some(error) = refused.filter(|_| pages.is_empty()) {
+        return Err(Failure::new(Kind::NotFound, error));
     }
+    match arguments.output.output {
+        Output::Table => pages.iter().for_each(|(_, page)| render::text(page)),
+        Output::Json => render::explanations_json(&pages)?,
+    }
+    Ok(unread::exit_code(&skipped))
 }
 
 fn documents(rows: &[&Row], arguments: &FitArguments, mode: Mode) -> Vec<Document> {
