@@ -52,7 +52,7 @@ impl Family for Stream {
     }
 
     fn small_sizes(&self) -> &'static [(&'static str, u64)] {
-        &[(ELEMENTS, 1 << 18)]
+        &[(ELEMENTS, ELEMENTS_MULTIPLE)]
     }
 
     fn check(&self, point: &Point) -> Result<(), PointError> {

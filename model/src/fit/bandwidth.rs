@@ -16,7 +16,7 @@ use super::line::{Line, fit_line};
 use super::pool::{Condition, Group, Observation, Pool, RejectReason, Rejected};
 use super::record::Record;
 use super::sweeps::curve;
-use super::{ConstantInterval, Coverage, NotIdentified, Options, Witness};
+use super::{Coverage, NotIdentified, Options, Witness};
 use crate::id::DeviceId;
 use crate::point::{Dtype, Sweep};
 use crate::statistics::Interval;

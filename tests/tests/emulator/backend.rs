@@ -15,7 +15,6 @@ use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::Origin;
 use fleetcal_tests::emulator::Emulator;
 
-use crate::families::small_point;
 use crate::setting;
 
 /// The test that is run in the process with the variables set.
@@ -65,7 +64,7 @@ impl DeviceVisitor for EverySolution {
         for family in Sweep::ALL.iter().filter_map(|sweep| family(*sweep)) {
             for kernel in family.kernels() {
                 for dtype in family.dtypes().iter().filter(|dtype| family.supports(kernel, **dtype)) {
-                    every_solution(&mut device, family, &small_point(family.sweep(), kernel, *dtype));
+                    every_solution(&mut device, family, &family.small_point(kernel, *dtype));
                 }
             }
         }
