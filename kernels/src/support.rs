@@ -94,6 +94,14 @@ pub fn flush(device: &DeviceFacts, bytes: u64) -> Launch {
     spread(device, "support_flush".to_owned(), packs, vec![Argument::Buffer(0), Argument::U64(packs)])
 }
 
+/// Writes zeros to `bytes` of buffer 0. A multiple of 8.
+pub fn clear(device: &DeviceFacts, bytes: u64) -> Launch {
+    let words = bytes / 8;
+    let mut arguments = vec![Argument::Buffer(0)];
+    arguments.extend([words, 0, 0, 0].map(Argument::U64));
+    spread(device, "support_poison_b64".to_owned(), words, arguments)
+}
+
 /// Does nothing: its time is the instrument's.
 pub fn empty() -> Launch {
     Launch { entry: "support_empty".to_owned(), blocks: 1, threads: 32, arguments: Vec::new() }

@@ -309,7 +309,12 @@ impl<D: Driver> Device for GpuDevice<D> {
         let Some(bytes) = series.flush_bytes else {
             return self.series(body, series.intervals, series.launches, None);
         };
+        let is_fresh = self.flush.as_ref().is_none_or(|buffer| buffer.bytes() < bytes);
         let address = Self::scratch(&self.driver, &mut self.flush, bytes)?;
+        if is_fresh {
+            // A flush reads what it writes; what nobody has written must not be read, whatever becomes of it.
+            self.support(&support::clear(&self.facts, bytes), &[address])?;
+        }
         let flush = support::flush(&self.facts, bytes);
         self.series(body, series.intervals, series.launches, Some((&flush, address)))
     }

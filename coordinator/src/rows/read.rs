@@ -158,11 +158,13 @@ fn files(rows_folder: &Path, filter: &RowFilter, skipped: &mut Vec<SkippedFile>)
 /// # Errors
 /// The file is unreadable, no Parquet, damaged, or of another schema; then none of its rows are given.
 pub fn read_part(path: &Path) -> Result<Vec<Row>, ReadError> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(ReadError::NoFile);
-    }
-    let file = File::open(path)?;
+    let file = open_regular(path)?;
     contained(|| read_rows(file))
+}
+
+/// Opens a file that nobody has to be waited for.
+pub(super) fn open_regular(path: &Path) -> Result<File, ReadError> {
+    if fs::metadata(path)?.is_file() { Ok(File::open(path)?) } else { Err(ReadError::NoFile) }
 }
 
 fn read_rows(file: File) -> Result<Vec<Row>, ReadError> {

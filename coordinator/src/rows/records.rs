@@ -15,7 +15,7 @@ use fleetcal_model::fit::record::Record;
 use fleetcal_model::id::RowId;
 use fleetcal_proto::rows::{RecordReader, RowsError};
 
-use super::read::{ReadError, SkippedFile, contained, expand, open};
+use super::read::{ReadError, SkippedFile, contained, expand, open, open_regular};
 
 /// What files hold, as records.
 #[derive(Debug, Default)]
@@ -86,8 +86,7 @@ fn read_pieces(next: &AtomicUsize, pieces: &[Piece], paths: &[PathBuf], sender: 
         let at = next.fetch_add(1, Ordering::Relaxed);
         let Some(piece) = pieces.get(at) else { return };
         let Some(path) = paths.get(piece.file) else { return };
-        let read = File::open(path).map_err(ReadError::from);
-        let read = read.and_then(|file| contained(|| read_group(file, piece.group, &mut reader)));
+        let read = open_regular(path).and_then(|file| contained(|| read_group(file, piece.group, &mut reader)));
         // Nobody listens once the reading was given up.
         if sender.send((at, read)).is_err() {
             return;
@@ -107,7 +106,7 @@ fn read_group(file: File, group: usize, reader: &mut RecordReader) -> PieceRead 
 
 /// How many row groups a file has.
 fn row_groups(path: &Path) -> Result<usize, ReadError> {
-    let file = File::open(path)?;
+    let file = open_regular(path)?;
     contained(|| Ok(open(file)?.0.metadata().num_row_groups()))
 }
 
