@@ -262,7 +262,9 @@ def asymptote(rows):
     of_bandwidth = constant(bandwidth, rates, "student_t_log", student_t_log, unit)
     highest = max(bandwidth, of_bandwidth["interval"][1] if of_bandwidth["interval"] else 0)
     if max(size / seconds for size, seconds in curve(level)) > 1.01 * highest:
-        raise fits.Refused("BelowItsPoints")
+        # Its points are not of one thing.
+        nothing = {"value": None, "interval": None, "method": None}
+        return nothing, dict(nothing)
     return of_bandwidth, of_latency
 
 

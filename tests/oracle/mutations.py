@@ -39,6 +39,7 @@ CHANGES = [
     ("effects", "classes", "0.01 * numpy.arange(1, len(z) + 1) / len(z)", "0.01 / len(z)"),
     ("documents", "classes", "bound = 1.345 * fits.SIGMA_OF_MAD", "bound = 1e9 * fits.SIGMA_OF_MAD"),
     ("documents", "classes", "MAIN_MEMORY_BYTES = 4 * 60 * 2**20", "MAIN_MEMORY_BYTES = 2 * 60 * 2**20"),
+    ("documents", "classes", "> 1.01 * highest", "> 9 * highest"),
     ("documents", "classes", "many = len(replicates) >= 8", "many = len(replicates) >= 9"),
     ("documents", "sweeps", "if ends and ends[0] <= 0 < ends[1]:", "if ends and ends[0] <= 0 >= ends[1]:"),
     ("documents", "sweeps", "found = classes.levels(cells)", "found = {}"),
