@@ -118,6 +118,20 @@ impl Background {
         assert!(sent.success(), "signal {name} could not be sent to {}", self.id());
     }
 
+    /// Reads no more of its standard output, as a reader that leaves.
+    pub fn close_output(&mut self) {
+        self.child.stdout = None;
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Panics
+    /// It cannot be asked for.
+    #[allow(clippy::expect_used)]
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child can be waited for")
+    }
+
     /// Waits for its end: status, standard output, and all of standard error.
     ///
     /// # Panics

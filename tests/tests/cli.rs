@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
-use fleetcal_tests::processes::{Background, fleetcal, output, workspace_root};
+use fleetcal_tests::processes::{Background, fleetcal, output, wait_until, workspace_root};
 use tempfile::TempDir;
 
 /// Runs a command that must fail, and checks how.
@@ -70,11 +70,10 @@ fn a_watch_that_nobody_reads_ends() {
     let mut coordinator = Background::start(fleetcal(&["coordinator", "--listen", "127.0.0.1:0", "--data", &data]));
     let line = coordinator.wait_for_line("listening on ");
     let url = line.rsplit(' ').next().expect("the line ends in the address").to_owned();
-    let mut watch = fleetcal(&["status", "--watch", "--coordinator", &url]);
-    let mut watch = watch.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut watch = Background::start(fleetcal(&["status", "--watch", "--coordinator", &url]));
     // Closed at once: the first or the second look finds that out.
-    drop(watch.stdout.take());
-    let ended = watch.wait().expect("it ends by itself");
+    watch.close_output();
+    let ended = wait_until("a watch that nobody reads ends", || watch.ended());
     assert!(ended.success(), "a reader that leaves is no failure: {ended}");
     coordinator.signal("TERM");
     coordinator.wait();
@@ -88,7 +87,11 @@ fn a_pipe_among_the_rows_is_not_waited_for() {
         let pipe = folder.path().join(name).display().to_string();
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo of coreutils runs");
         assert!(made.success(), "mkfifo {pipe}");
-        refused(&["fit", &pipe], 5, &[name, "no regular file"]);
+        // Not by waiting for its end: a fit that waits for a writer has none.
+        let mut fit = Background::start(fleetcal(&["fit", &pipe]));
+        let said = fit.wait_for_line("no regular file");
+        assert!(said.contains(name), "the file is not named: {said}");
+        assert_eq!(fit.wait().0.code(), Some(5), "{pipe}");
     }
 }
 
