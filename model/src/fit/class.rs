@@ -231,8 +231,8 @@ fn judge(rows: &[&Record], rule: ClassRule) -> Judged {
     let hours: Vec<u64> = rows.iter().map(|row| row.hour()).collect();
     let (effects, hours) = hours::effects_without_hours(&cells, &hours);
     let of_devices: &[Option<f64>] = effects.as_ref().map_or(&[], |effects| &effects.devices);
-    let is_small = of_devices.iter().flatten().count() <= parted::DEVICES_MAX;
-    let attributes = is_small.then(|| attributes::texts(&by_device(rows, of_devices.len()))).unwrap_or_default();
+    let is_small = !of_devices.is_empty() && of_devices.iter().flatten().count() <= parted::DEVICES_MAX;
+    let attributes = if is_small { attributes::texts(&by_device(rows, of_devices.len())) } else { Vec::new() };
     let (outliers, humps, told_by) = groups::judge(of_devices, &attributes, rule);
     Judged { points, effects, hours, outliers, humps, told_by }
 }

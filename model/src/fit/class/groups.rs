@@ -23,7 +23,7 @@ pub(super) fn judge(
 ) -> (Outliers, Humps, Option<Explanation>) {
     if let Some(Parted { explanation, low, high }) = parted::find(effects, attributes, rule) {
         let known: Vec<f64> = effects.iter().flatten().copied().filter(|effect| effect.is_finite()).collect();
-        let (outliers, humps) = from_own(effects, (dip_of(&known), limit(known.len())), [low, high], rule);
+        let (outliers, humps) = from_own(effects, (dip_of(&known), limit(known.len())), [low, high], true, rule);
         return (outliers, humps, Some(explanation));
     }
     let (outliers, humps) = by_shape(effects, rule);
@@ -49,22 +49,24 @@ fn by_shape(effects: &[Option<f64>], rule: ClassRule) -> (Outliers, Humps) {
     match (find(effects, tight), find(&kept, of_kept)) {
         (few @ Humps::TooFewDevices { .. }, _) => (first, few),
         (_, Humps::Two { dip, limit, low, high }) | (Humps::Two { dip, limit, low, high }, _) => {
-            from_own(effects, (dip, limit), [low, high], rule)
+            from_own(effects, (dip, limit), [low, high], false, rule)
         }
         (one, _) => (first, one),
     }
 }
 
-/// Outliers by their distance from their own hump, and the humps without them. A device of neither is of the nearer one.
+/// Outliers by their distance from their own hump, and the humps without them. A device's own hump is the nearer one,
+/// unless it was told which.
 fn from_own(
     effects: &[Option<f64>],
     (dip, limit): (f64, f64),
     [mut low, mut high]: [Hump; 2],
+    is_told: bool,
     rule: ClassRule,
 ) -> (Outliers, Humps) {
     let boundary = (low.center + high.center) / 2.0;
     let own = |device: usize, effect: f64| {
-        let is_of = |hump: &Hump| hump.devices.binary_search(&device).is_ok();
+        let is_of = |hump: &Hump| is_told && hump.devices.binary_search(&device).is_ok();
         if is_of(&low) || !is_of(&high) && effect < boundary { low.center } else { high.center }
     };
     let distances: Vec<Option<f64>> =

@@ -199,3 +199,99 @@ fn lower_median(values: impl Iterator<Item = f64>) -> Option<f64> {
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+
+    /// Devices of two firmwares, the later one slower by `by`; of them every fifth slow by an amount of its own.
+    fn class(random: &mut Random, devices: usize, by: f64) -> (Vec<Option<f64>>, Attribute) {
+        let is_later = |device: usize| device * 5 % devices < devices * 2 / 5;
+        let effect = |device: usize| {
+            let slow = if device % 5 == 4 { 0.1 + 0.3 * random.uniform() } else { 0.0 };
+            Some(0.005 * random.normal() + slow + if is_later(device) { by } else { 0.0 })
+        };
+        let effects = (0..devices).map(effect).collect();
+        let level = |device| Some(if is_later(device) { "96.00.B0" } else { "96.00.A5" }.to_owned());
+        (effects, Attribute { name: "vbios".to_owned(), levels: (0..devices).map(level).collect() })
+    }
+
+    fn parted(effects: &[Option<f64>], attributes: &[Attribute]) -> Option<Parted> {
+        find(effects, attributes, ClassRule::default())
+    }
+
+    #[test]
+    fn firmwares_that_differ_part_a_class_whose_shape_does_not_show_it() {
+        for devices in [16, 21, 64] {
+            for seed in 0..20 {
+                let (effects, vbios) = class(&mut Random::new(seed), devices, 0.04);
+                let found = parted(&effects, std::slice::from_ref(&vbios));
+                let found = found.unwrap_or_else(|| panic!("{devices} devices, seed {seed}: nothing found"));
+                let is_later = |device: &usize| vbios.levels[*device].as_deref() == Some("96.00.B0");
+                assert!(
+                    found.high.devices.iter().all(is_later) && !found.low.devices.iter().any(is_later),
+                    "{found:?}"
+                );
+                assert_eq!(found.high.devices.len() + found.low.devices.len(), devices);
+                let apart = found.high.center - found.low.center;
+                assert!((apart - 0.04).abs() < 0.015, "seed {seed}: the groups are {apart} apart, not 0.04");
+                let explanation = &found.explanation;
+                assert!(explanation.attribute == "vbios" && explanation.chance <= 0.01, "{explanation:?}");
+                assert!(explanation.explained > 0.7 && explanation.levels[1].name == "96.00.B0", "{explanation:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn firmwares_that_do_not_differ_part_nothing() {
+        for by in [0.0, 0.005] {
+            let found = (0..200).filter(|seed| {
+                let (effects, vbios) = class(&mut Random::new(*seed), 16, by);
+                parted(&effects, &[vbios]).is_some()
+            });
+            let found = found.count();
+            assert!(found <= 4, "{found} of 200 classes were parted, whose firmwares differ by {by}");
+        }
+    }
+
+    #[test]
+    fn labels_that_cut_across_the_firmwares_part_nothing() {
+        let (effects, _) = class(&mut Random::new(1), 20, 0.04);
+        let level = |device: usize| Some(format!("slot-{}", device % 2));
+        let slot = Attribute { name: "slot".to_owned(), levels: (0..20).map(level).collect() };
+        assert_eq!(parted(&effects, &[slot]), None);
+    }
+
+    #[test]
+    fn devices_that_are_slow_each_by_its_own_amount_are_no_group() {
+        let mut random = Random::new(1);
+        let is_bad = |device: usize| device.is_multiple_of(3);
+        let mut called = 0;
+        for _ in 0..50 {
+            let effect =
+                |device| 0.005 * random.normal() + if is_bad(device) { 0.1 + 0.3 * random.uniform() } else { 0.0 };
+            let effects: Vec<Option<f64>> = (0..24).map(effect).map(Some).collect();
+            let levels = (0..24).map(|device| Some(if is_bad(device) { "rack-1" } else { "rack-2" }.to_owned()));
+            let rack = Attribute { name: "rack".to_owned(), levels: levels.collect() };
+            called += usize::from(parted(&effects, &[rack]).is_some());
+        }
+        // Amounts may be alike by chance.
+        assert!(called <= 3, "{called} of 50 racks of broken devices were called a group");
+    }
+
+    #[test]
+    fn attributes_alike_are_all_said_and_others_are_not_tried() {
+        let (effects, vbios) = class(&mut Random::new(2), 20, 0.05);
+        let renamed = |name: &str| Attribute { name: name.to_owned(), ..vbios.clone() };
+        let found = parted(&effects, &[vbios.clone(), renamed("driver")]).expect("two groups");
+        assert_eq!(
+            (&*found.explanation.attribute, &found.explanation.alike[..]),
+            ("driver", &["vbios".to_owned()][..])
+        );
+        let mut third = vbios.clone();
+        third.levels[0] = Some("97.00".to_owned());
+        assert_eq!(parted(&effects, &[third]), None, "three levels");
+        assert_eq!(parted(&effects[..15], &[vbios]), None, "too few devices");
+    }
+}
