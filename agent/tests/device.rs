@@ -109,7 +109,7 @@ fn random<Buffer>(array: &Array<'_, Buffer>, seed: u64) -> InputData {
 fn data_is_what_the_host_computes<D: Device>(device: &mut D) {
     let bytes = OFFSET_BYTES + 8 * PATTERN_ELEMENTS;
     let buffer = device.allocate(bytes, PageGuard::None).expect("a few megabytes are free");
-    for dtype in [Dtype::F32, Dtype::F64] {
+    for dtype in [Dtype::F32, Dtype::F64, Dtype::I32] {
         let input = Array {
             buffer: &buffer,
             offset_bytes: OFFSET_BYTES,
@@ -130,7 +130,8 @@ fn data_is_what_the_host_computes<D: Device>(device: &mut D) {
             Array { buffer: &buffer, offset_bytes: OFFSET_BYTES, spec: pattern_spec(BufferRole::Output, dtype) };
         device.set(&output, nan_bits(output.spec.dtype)).expect("an array can be poisoned");
         let poisoned = device.gather(&output, 1).expect("it can be read");
-        let clean = poisoned.iter().position(|value| !value.is_nan());
+        let poison = if dtype == Dtype::I32 { f64::from(i32::MAX) } else { f64::NAN };
+        let clean = poisoned.iter().position(|value| *value != poison && !(value.is_nan() && poison.is_nan()));
         assert_eq!(clean, None, "poison of {dtype} left an element alone");
     }
 }

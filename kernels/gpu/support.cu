@@ -32,13 +32,14 @@ SUPPORT_GATHER(f64, double)
 SUPPORT_GATHER(i32, int)
 
 // Filling one number format.
-#define SUPPORT_ELEMENT(NAME, ELEMENT)                                                                     \
+#define SUPPORT_ELEMENT(NAME, ELEMENT, SCALE)                                                              \
     extern "C" __global__ void support_fill_random_##NAME(ELEMENT* to, u64 elements, u64 first, u64 seed) { \
-        FOR_EACH(index, elements) to[index] = ELEMENT(random_element(seed, first + index));                \
+        FOR_EACH(index, elements) to[index] = ELEMENT(SCALE * random_element(seed, first + index));        \
     }
 
-SUPPORT_ELEMENT(f32, float)
-SUPPORT_ELEMENT(f64, double)
+SUPPORT_ELEMENT(f32, float, 1.0)
+SUPPORT_ELEMENT(f64, double, 1.0)
+SUPPORT_ELEMENT(i32, int, 16777216.0)
 
 // What is made of bits given by the host depends on the width of the elements alone: poison, one period of a pattern
 // (formula Periodic in kernels/src/data.rs), and ones where row and column agree.

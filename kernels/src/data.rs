@@ -17,6 +17,11 @@ pub fn random_element(seed: u64, index: u64) -> f64 {
     (bits >> 40) as f64 / 16_777_216.0 - 0.5
 }
 
+/// What random elements are multiplied with in a number format: whole numbers have 24 bits of them before the point.
+pub fn random_scale(dtype: Dtype) -> f64 {
+    if dtype == Dtype::I32 { 16_777_216.0 } else { 1.0 }
+}
+
 /// Elements after which a serial array begins again: whole numbers up to 2048 are exact even in binary16.
 const SERIAL_PERIOD: u64 = 2048;
 
@@ -42,7 +47,7 @@ pub struct InputData {
 /// Indices count from the start of the pattern, [`InputData::first_element`] included.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Formula {
-    /// [`random_element`] of the seed.
+    /// [`random_element`] of the seed, times [`random_scale`].
     Random,
     /// 1 where `index / row_elements` is `index % row_elements`, else 0.
     Identity,
@@ -60,7 +65,7 @@ impl InputData {
     pub fn element(&self, index: u64) -> f64 {
         let (index, row_elements) = (self.first_element.wrapping_add(index), self.row_elements.max(1));
         match self.pattern {
-            DataPattern::Random => random_element(self.seed, index),
+            DataPattern::Random => random_scale(self.dtype) * random_element(self.seed, index),
             DataPattern::Constant => 0.5,
             DataPattern::Serial => (index % SERIAL_PERIOD) as f64,
             DataPattern::Identity => f64::from(index / row_elements == index % row_elements),

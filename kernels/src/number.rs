@@ -2,9 +2,14 @@
 
 use fleetcal_model::point::Dtype;
 
-/// A value as an array of the number format holds it. Formats that no kernel works on yet keep it as it is.
+/// A value as an array of the number format holds it: whole numbers without what stands behind the point. Formats that no
+/// kernel works on yet keep it as it is.
 pub fn rounded(value: f64, dtype: Dtype) -> f64 {
-    if dtype == Dtype::F32 { f64::from(value as f32) } else { value }
+    match dtype {
+        Dtype::F32 => f64::from(value as f32),
+        Dtype::I32 => f64::from(value as i32),
+        Dtype::F64 | Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2 => value,
+    }
 }
 
 /// Bits of a value, rounded to the number format; `None` for formats that no kernel works on yet.

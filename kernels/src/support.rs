@@ -15,9 +15,10 @@ const BLOCK_THREADS: u64 = 256;
 const RESIDENT_THREADS: u64 = 2048;
 
 /// Every entry of the source.
-pub const ENTRIES: [&str; 20] = [
+pub const ENTRIES: [&str; 21] = [
     "support_fill_random_f32",
     "support_fill_random_f64",
+    "support_fill_random_i32",
     "support_gather_f32",
     "support_gather_f64",
     "support_gather_i32",
@@ -51,7 +52,7 @@ pub fn source() -> DeviceSource {
 pub fn fill_random(device: &DeviceFacts, elements: u64, data: &InputData) -> Option<Launch> {
     let mut arguments = vec![Argument::Buffer(0)];
     arguments.extend([elements, data.first_element, data.seed].map(Argument::U64));
-    Some(spread(device, format!("support_fill_random_{}", float_name(data.dtype)?), elements, arguments))
+    Some(spread(device, format!("support_fill_random_{}", filled_name(data.dtype)?), elements, arguments))
 }
 
 /// Fills an array of `elements` elements, see [`crate::data::Formula::Periodic`]. Buffer 1 holds the `length` values of
@@ -137,9 +138,10 @@ fn gathered_name(dtype: Dtype) -> Option<&'static str> {
     }
 }
 
-fn float_name(dtype: Dtype) -> Option<&'static str> {
+/// Formats that arrays are filled with random numbers of.
+fn filled_name(dtype: Dtype) -> Option<&'static str> {
     match dtype {
-        Dtype::F32 | Dtype::F64 => Some(dtype.name()),
-        Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::I32 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2 => None,
+        Dtype::F32 | Dtype::F64 | Dtype::I32 => Some(dtype.name()),
+        Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2 => None,
     }
 }

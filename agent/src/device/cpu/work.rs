@@ -142,7 +142,8 @@ pub(super) fn fill(
     match array.spec.dtype {
         Dtype::F32 => fill_as::<f32>(pool, instructions, array, data),
         Dtype::F64 => fill_as::<f64>(pool, instructions, array, data),
-        other @ (Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::I32 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2) => {
+        Dtype::I32 => fill_whole(pool, array, data),
+        other @ (Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 | Dtype::I8 | Dtype::Fp8E4m3 | Dtype::Fp8E5m2) => {
             Err(failed("filling an array", &format!("the cpu backend has no arrays of {other}")))
         }
     }
@@ -163,6 +164,23 @@ fn fill_as<T: Number>(
             // SAFETY: the shares of two threads are disjoint, and this job is the only one.
             let output = unsafe { view.write(part) };
             fill_part::<T>(instructions, &data, &formula, start, output);
+        }
+        Ok(())
+    })
+}
+
+/// Whole numbers, element by element.
+fn fill_whole(pool: &mut Pool, array: &Array<'_, CpuBuffer>, data: InputData) -> Result<(), DeviceError> {
+    let view = View::of(array)?;
+    view.touch();
+    pool.execute(pool.size(), move |member| {
+        for part in shares(view.elements(), view.element_bytes(), member.team_size(), 0, member.index()) {
+            let start = part.start as u64;
+            // SAFETY: the shares of two threads are disjoint, and this job is the only one.
+            let output = unsafe { view.write::<u32>(part) };
+            for (index, to) in (start..).zip(output) {
+                *to = (data.rounded_element(index) as i32).cast_unsigned();
+            }
         }
         Ok(())
     })
