@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use fleetcal_kernels::data::InputData;
 use fleetcal_kernels::number::rounded;
-use fleetcal_kernels::{BufferSpec, family};
+use fleetcal_kernels::{BufferSpec, Reference, family};
 use fleetcal_model::point::{Dtype, Point};
 use fleetcal_model::policy::DataPattern;
 
@@ -166,14 +166,25 @@ impl SimBuffer {
         let dtype = array.spec.dtype;
         let at = |index: u64| array.offset_bytes + array.spec.position(index) * dtype.bytes();
         let step = usize::try_from(stride).unwrap_or(usize::MAX).max(1);
-        Ok((0..array.spec.logical_elements()).step_by(step).map(|index| self.value(at(index), dtype)).collect())
+        let mut kept = None;
+        let value = |index| self.value_of(at(index), dtype, &mut kept);
+        Ok((0..array.spec.logical_elements()).step_by(step).map(value).collect())
     }
 
     fn value(&self, at_bytes: u64, dtype: Dtype) -> f64 {
+        self.value_of(at_bytes, dtype, &mut None)
+    }
+
+    /// `kept` is the reference that was looked up last, by the start of its stretch.
+    fn value_of(&self, at_bytes: u64, dtype: Dtype, kept: &mut Option<(u64, Reference)>) -> f64 {
         let stretches = self.stretches.borrow();
         let found = stretches.range(..=at_bytes).next_back();
         let found = found.filter(|(_, stretch)| at_bytes < stretch.end_bytes && stretch.dtype == dtype);
-        found.map_or(0.0, |(start, stretch)| stretch.value(stretch.element(*start, at_bytes)))
+        let Some((start, stretch)) = found else { return 0.0 };
+        if kept.as_ref().is_none_or(|(of, _)| of != start) {
+            *kept = stretch.reference().map(|reference| (*start, reference));
+        }
+        stretch.value(stretch.element(*start, at_bytes), kept.as_ref().map(|(_, reference)| reference))
     }
 
     /// Puts a stretch over what was there.
@@ -228,14 +239,24 @@ impl Stretch {
             && self.element(start_bytes, self.end_bytes) == next.first_element
     }
 
-    fn value(&self, element: u64) -> f64 {
+    /// What is right where a kernel has written.
+    fn reference(&self) -> Option<Reference> {
+        match &self.content {
+            Content::Input(_) | Content::Bits(_) => None,
+            Content::Computed { point, pattern, buffer, .. } => {
+                family(point.sweep).map(|family| family.reference(point, *pattern, *buffer))
+            }
+        }
+    }
+
+    /// `reference` is its own.
+    fn value(&self, element: u64, reference: Option<&Reference>) -> f64 {
         match &self.content {
             Content::Input(data) => data.rounded_element(element),
             Content::Bits(bits) => value_of_bits(*bits, self.dtype),
-            Content::Computed { point, pattern, buffer, right } => {
-                let family = family(point.sweep);
-                let reference = family.map(|family| family.reference(point, *pattern, *buffer)(element).value);
-                reference.map_or(f64::NAN, |value| if *right { value } else { rounded(value + 1.0, self.dtype) })
+            Content::Computed { right, .. } => {
+                let value = reference.map_or(f64::NAN, |reference| reference(element).value);
+                if *right { value } else { rounded(value + 1.0, self.dtype) }
             }
         }
     }
