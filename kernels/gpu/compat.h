@@ -90,3 +90,55 @@ __device__ __forceinline__ Element from_bits(u64 bits) {
     memcpy(&value, &bits, sizeof(value));
     return value;
 }
+
+// Lanes of a wave (of a warp), and what they tell each other. All lanes take part: waves that are not whole, or that have
+// split up, must not call these. Ballots have a bit for each lane, the others are 0.
+#if defined(__CUDA_ARCH__)
+#define FLEETCAL_WAVE 32
+#define FLEETCAL_SHUFFLE(VALUE, LANE) __shfl_sync(0xffffffffu, VALUE, LANE)
+#define FLEETCAL_SHUFFLE_UP(VALUE, DELTA) __shfl_up_sync(0xffffffffu, VALUE, DELTA)
+#define FLEETCAL_SHUFFLE_XOR(VALUE, MASK) __shfl_xor_sync(0xffffffffu, VALUE, MASK)
+#define FLEETCAL_BALLOT(PREDICATE) u64(__ballot_sync(0xffffffffu, PREDICATE))
+#else
+#define FLEETCAL_WAVE int(warpSize)
+#define FLEETCAL_SHUFFLE(VALUE, LANE) __shfl(VALUE, LANE)
+#define FLEETCAL_SHUFFLE_UP(VALUE, DELTA) __shfl_up(VALUE, DELTA)
+#define FLEETCAL_SHUFFLE_XOR(VALUE, MASK) __shfl_xor(VALUE, MASK)
+#define FLEETCAL_BALLOT(PREDICATE) u64(__ballot(PREDICATE))
+#endif
+
+// A word by which blocks tell each other something: seen whole or not at all, by all of the device, and past caches that
+// are not common to them. It orders no other access: what is to be told stands in the word.
+__device__ __forceinline__ u64 load_word(const u64* from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+    u64 word;
+    asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+    return word;
+#elif defined(__CUDA_ARCH__)
+    return *reinterpret_cast<const volatile u64*>(from);
+#else
+    return __hip_atomic_load(from, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+#endif
+}
+
+__device__ __forceinline__ void store_word(u64* to, u64 word) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+    asm volatile("st.relaxed.gpu.u64 [%0], %1;" : : "l"(to), "l"(word) : "memory");
+#elif defined(__CUDA_ARCH__)
+    *reinterpret_cast<volatile u64*>(to) = word;
+#else
+    __hip_atomic_store(to, word, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+#endif
+}
+
+// What a thread does that waits for another block: it leaves the multiprocessor to others for some tens of nanoseconds.
+// Where blocks run side by side on one thread of the host, they take turns here.
+__device__ __forceinline__ void spin_pause() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+    __nanosleep(20);
+#elif defined(__CUDA_ARCH__)
+    __threadfence_block();
+#else
+    __builtin_amdgcn_s_sleep(1);
+#endif
+}

@@ -318,7 +318,8 @@ pub fn family(sweep: Sweep) -> Option<&'static dyn Family> {
         Sweep::Peak => Some(&crate::peak::Peak),
         Sweep::Reduce => Some(&crate::reduce::Reduce),
         Sweep::Latency => Some(&crate::latency::Latency),
-        Sweep::Onchip | Sweep::Scan | Sweep::Transfer => None,
+        Sweep::Scan => Some(&crate::scan::Scan),
+        Sweep::Onchip | Sweep::Transfer => None,
     }
 }
 

@@ -13,6 +13,7 @@ pub mod number;
 pub mod parameter;
 pub mod peak;
 pub mod reduce;
+pub mod scan;
 pub mod stream;
 pub mod support;
 #[cfg(test)]

@@ -12,6 +12,8 @@ pub const BLOCK: &str = "block";
 pub const BLOCKS: &str = "blocks";
 /// 1 if resident blocks share the tiles out, 0 if every tile has a block of its own.
 pub const GRID_STRIDE: &str = "grid_stride";
+/// 1 if blocks wait for what blocks before them have published, 0 if none waits for another.
+pub const LOOK_BACK: &str = "look_back";
 /// 1 if accesses ask the caches to drop their lines first.
 pub const STREAMING: &str = "streaming";
 /// Threads of the host processor, one a core.

@@ -6,6 +6,8 @@
 mod backend;
 #[path = "emulator/families.rs"]
 mod families;
+#[path = "emulator/look_back.rs"]
+mod look_back;
 #[path = "emulator/planted.rs"]
 mod planted;
 #[path = "emulator/right.rs"]

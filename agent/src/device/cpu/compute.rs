@@ -1,4 +1,5 @@
-//! Every kernel of the host but those of STREAM: contractions, arithmetic, reductions, and reading from the caches.
+//! Every kernel of the host but those of STREAM: contractions, arithmetic, reductions, prefix sums, and reading from the
+//! caches.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -15,6 +16,7 @@ use crate::device::{Array, DeviceError};
 mod arithmetic;
 mod contraction;
 mod reading;
+mod scan;
 mod vectorised;
 
 /// A kernel with the settings of a solution.
@@ -39,6 +41,7 @@ enum Job {
         iterations: u64,
     },
     Reduction(reading::Operation),
+    PrefixSums,
     /// So many passes over the array.
     Reading {
         passes: u64,
@@ -69,6 +72,7 @@ impl Program {
                 Job::Arithmetic { chains: setting(parameter::CHAINS), iterations: size("iterations") }
             }
             (Sweep::Reduce, kernel) => Job::Reduction(reading::Operation::from_name(kernel).ok_or_else(unsupported)?),
+            (Sweep::Scan, "sum") => Job::PrefixSums,
             (Sweep::Cache, "read") => Job::Reading { passes: setting(parameter::READS) },
             _ => return Err(unsupported()),
         };
@@ -131,6 +135,15 @@ impl Task {
                     reading::reduce(operation, dtype, instructions, (member.index(), threads), self);
                 }
                 member.meet(|| reading::join(operation, dtype, self))?;
+            }
+            (Job::PrefixSums, _) => {
+                if works {
+                    scan::sum(dtype, instructions, (member.index(), threads), self);
+                }
+                member.meet(|| ())?;
+                if works {
+                    scan::write(dtype, instructions, (member.index(), threads), self);
+                }
             }
             (Job::Reading { passes }, _) => {
                 if works {
