@@ -39,8 +39,9 @@ fn main() -> io::Result<()> {
         report(&mut out, &format!("hard, {devices} devices"), &FleetSpec::hard(devices), 12_800 / devices)?;
     }
     for devices in [16, 64, 256] {
-        let spec = FleetSpec { hump_share: 0.4, hump_by: 0.04, ..FleetSpec::hard(devices) };
-        report(&mut out, &format!("hard, two humps, {devices} devices"), &spec, 6_400 / devices)?;
+        let (told, untold) = (FleetSpec::two_humps(devices), FleetSpec::untold_humps(devices));
+        report(&mut out, &format!("hard, two firmwares, {devices} devices"), &told, 6_400 / devices)?;
+        report(&mut out, &format!("hard, two humps of one firmware, {devices} devices"), &untold, 6_400 / devices)?;
     }
     Ok(())
 }

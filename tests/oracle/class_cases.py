@@ -14,6 +14,8 @@ def everything():
     for seed in range(6):
         # So noisy that a latency is not told from zero, on either side of it.
         yield from streams(numpy.random.default_rng(3000 + seed), seed, 0.2)
+    for seed in range(SEEDS):
+        yield two_firmwares(numpy.random.default_rng(4000 + seed), seed)
     for seed in range(2 * SEEDS):
         yield from sweeps(numpy.random.default_rng(2000 + seed), seed)
 
@@ -44,6 +46,30 @@ def streams(random, seed, sigma=0.002):
                         })
     what = f"class {seed}: {devices} devices, {math.floor(share * 100)}%, noise {sigma}"
     yield what, {"fit": "documents", "rows": rows}
+
+
+def two_firmwares(random, seed):
+    """Classes of two firmwares, one of them slower by 4%, with slow devices in both; in every fourth it does not matter."""
+    devices = (16, 17, 24, 40)[seed // 4]
+    matters = seed % 4 != 3
+    later = random.permutation(devices) < round(devices * (0.35, 0.6, 0.35, 0.4)[seed % 4])
+    factors = noise(random, devices, 0.005) * numpy.where(later & matters, 1.04, 1.0)
+    # Half of a small group may be slow, and one device by little more than the groups differ.
+    among = numpy.flatnonzero(later) if seed % 4 == 0 else numpy.arange(devices)
+    slow = random.choice(among, size=(len(among) // 2, 2, 3, 3)[seed % 4], replace=False)
+    factors[slow] *= numpy.maximum(random.uniform(1.0, 1.4, len(slow)), 1.07)
+    rows = []
+    for power in range(25, 30):
+        size = 2**power * 8
+        for device in range(devices):
+            seconds = (5e-6 + size / 4.3e12) * factors[device] * noise(random, 5, 0.002)
+            rows.append({
+                "sweep": "stream", "device": f"GPU-{device:02}", "kernel": "copy", "solution": "w4", "bytes": size,
+                "point": f"stream/copy/{2**power}", "vbios": "96.B0" if later[device] else "96.A5",
+                "rounds_ns": (seconds * 1e9).tolist(),
+            })
+    what = f"firmwares {seed}: {devices} devices, {len(slow)} slow, {'parted' if matters else 'alike'}"
+    return what, {"fit": "documents", "rows": rows}
 
 
 def sweeps(random, seed):

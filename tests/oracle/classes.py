@@ -200,13 +200,65 @@ def shown(groups):
 
 
 def apart(rows):
-    """Devices that stand apart in a kernel, with their z."""
+    """Devices of a kernel that feed nothing: those that stand apart, and the smaller of two groups of one firmware each."""
     cells = []
     for row in rows:
         seconds = float(numpy.median(row["rounds_ns"])) * 1e-9
         cells.append((row["device"], (row["point"], row["solution"]), math.log(seconds)))
     devices, _ = polish(cells)
-    return outliers(devices) or {}
+    firmware = {row["device"]: row.get("vbios") for row in rows}
+    groups = parted(devices, {device: firmware[device] for device in devices})
+    if groups is None:
+        return set(outliers(devices) or {})
+    own = {device: center for center, members in groups for device in members}
+    found = set(outliers({device: effect - own[device] for device, effect in devices.items()}))
+    fast, slow = [[d for d in members if d not in found] for _, members in sorted(groups)]
+    return found | set(slow if len(slow) <= len(fast) else fast)
+
+
+def closest_half(values):
+    """Median of the shortest interval that holds half of the values."""
+    ordered, half = sorted(values), math.ceil(len(values) / 2)
+    start = min(range(len(ordered) - half + 1), key=lambda at: ordered[at + half - 1] - ordered[at])
+    return float(numpy.median(ordered[start : start + half]))
+
+
+def lower_median(values):
+    return statistics_module.median_low(values)
+
+
+def parted(devices, firmware):
+    """[(centre, members)] of two groups of one firmware each, where these part the devices; else None."""
+    levels_seen = sorted(set(firmware.values()), key=str)
+    if not 16 <= len(devices) <= 128 or len(levels_seen) != 2 or None in levels_seen:
+        return None
+    names = list(devices)
+    values = numpy.array([devices[name] for name in names])
+    labels = numpy.array([firmware[name] == levels_seen[1] for name in names])
+    if min(labels.sum(), (~labels).sum()) < max(5, math.ceil(0.1 * len(names))):
+        return None
+    sides = [values[~labels], values[labels]]
+    centers = [closest_half(side) for side in sides]
+    around = [fits.SIGMA_OF_MAD * lower_median(abs(side - center)) for side, center in zip(sides, centers)]
+    sigma = max(0.003, fits.SIGMA_OF_MAD * lower_median(distances(values, labels)))
+    if abs(centers[0] - centers[1]) < max(3 * sigma, 0.01) or max(around) > 4 * max(min(around), 0.006):
+        return None
+    # The chance that labels dealt anew do as well, from deals of another sequence than the crate's.
+    most = fits.SIGMA_OF_MAD * float(numpy.median(abs(values - numpy.median(values))))
+    left = lambda of: numpy.minimum(distances(values, of), most).sum()  # noqa: E731
+    random, found = numpy.random.default_rng(1), left(labels)
+    if numpy.mean([left(random.permutation(labels)) <= found + 1e-12 for _ in range(2000)]) > 0.01:
+        return None
+    groups = []
+    for side, center, spread, label in zip(sides, centers, around, (False, True)):
+        near = side[abs(side - center) <= 5 * spread]
+        groups.append((float(numpy.median(near)), [name for name, own in zip(names, labels) if own == label]))
+    return groups
+
+
+def distances(values, labels):
+    centers = closest_half(values[~labels]), closest_half(values[labels])
+    return abs(values - numpy.where(labels, centers[1], centers[0]))
 
 
 def of_stream(rows):

@@ -37,6 +37,9 @@ pub(crate) struct StatedRow {
     /// Blocks, threads a block, operations.
     #[serde(default)]
     contexts: Vec<(u64, u64, u64)>,
+    /// The device's firmware.
+    #[serde(default)]
+    vbios: Option<String>,
     /// Medians of rounds 1, 2, …, nanoseconds.
     rounds_ns: Vec<f64>,
 }
@@ -53,6 +56,7 @@ fn row(like: &Row, stated: &StatedRow) -> Row {
     let identity = format!("{}/{}/{}", stated.device, stated.point, stated.solution);
     row.identity.row_id = RowId::new(identity);
     row.device.device_uuid = DeviceId::new(stated.device.clone());
+    row.device.vbios.clone_from(&stated.vbios);
     row.work.sweep = stated.sweep;
     row.work.kernel.clone_from(&stated.kernel);
     row.work.point.clone_from(&stated.point);

@@ -110,7 +110,8 @@ pub enum HumpsStudy {
     Two {
         /// How far the effects are from a single mode.
         dip: f64,
-        /// From which on there are two; below it, the gap between the groups told them.
+        /// From which on there are two; below it, the gap between the groups told them, or the attribute that explains
+        /// them.
         limit: f64,
         /// The faster group.
         low: HumpStudy,

@@ -109,7 +109,7 @@ pub fn explain(effects: &[Option<f64>], attributes: &[Attribute], rule: Attribut
     trials.iter_mut().for_each(|trial| trial.share = between(trial, &clipped));
     // Twice as many deals as the smallest chance that Holm's rule asks for.
     let deals = (2.0 * trials.len() as f64 / rule.chance_max.clamp(1e-4, 1.0)).ceil() as usize;
-    let mut numbers = Numbers(0);
+    let mut numbers = Numbers::default();
     for _ in 0..deals {
         numbers.shuffle(&mut clipped);
         for trial in &mut trials {
@@ -234,7 +234,8 @@ fn levels(attribute: &Attribute, effects: &[Option<f64>]) -> Vec<Level> {
 
 /// A fixed sequence of numbers that look random (Steele, Lea and Flood, Fast splittable pseudorandom number generators,
 /// 2014): dealing needs no more.
-struct Numbers(u64);
+#[derive(Default)]
+pub(super) struct Numbers(u64);
 
 impl Numbers {
     fn next(&mut self) -> u64 {
@@ -244,7 +245,8 @@ impl Numbers {
         mixed ^ (mixed >> 31)
     }
 
-    fn shuffle(&mut self, values: &mut [f64]) {
+    /// Deals values anew.
+    pub(super) fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
             let other = self.next() % (last as u64 + 1);
             values.swap(last, other as usize);

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::attribute::{AttributeRule, Explained, explain};
+use super::attribute::{AttributeRule, Explained, Explanation, explain};
 use super::devices::{Cell, Effects, NoEffects, Outlier, OutlierRule, Outliers};
 use super::humps::{HumpRule, Humps};
 use super::pool::{Condition, Pool};
@@ -23,6 +23,7 @@ mod attributes;
 mod evidence;
 mod groups;
 mod hours;
+mod parted;
 mod readings;
 #[cfg(test)]
 mod tests;
@@ -214,6 +215,8 @@ struct Judged {
     hours: Vec<HourEffect>,
     outliers: Outliers,
     humps: Humps,
+    /// The attribute that told two humps, where their shape need not.
+    told_by: Option<Explanation>,
 }
 
 fn judge(rows: &[&Record], rule: ClassRule) -> Judged {
@@ -227,8 +230,11 @@ fn judge(rows: &[&Record], rule: ClassRule) -> Judged {
     let cells: Vec<Cell> = rows.iter().map(cell).collect();
     let hours: Vec<u64> = rows.iter().map(|row| row.hour()).collect();
     let (effects, hours) = hours::effects_without_hours(&cells, &hours);
-    let (outliers, humps) = groups::judge(effects.as_ref().map_or(&[], |effects| &effects.devices), rule);
-    Judged { points, effects, hours, outliers, humps }
+    let of_devices: &[Option<f64>] = effects.as_ref().map_or(&[], |effects| &effects.devices);
+    let is_small = !of_devices.is_empty() && of_devices.iter().flatten().count() <= parted::DEVICES_MAX;
+    let attributes = if is_small { attributes::texts(&by_device(rows, of_devices.len())) } else { Vec::new() };
+    let (outliers, humps, told_by) = groups::judge(of_devices, &attributes, rule);
+    Judged { points, effects, hours, outliers, humps, told_by }
 }
 
 /// Studies the devices of a pool. The order of rows does not matter.
@@ -252,7 +258,7 @@ fn index<K: Ord>(keys: impl Iterator<Item = K>) -> BTreeMap<K, usize> {
 }
 
 fn family<'a>(key: FamilyKey<'a>, rows: Vec<&'a Record>, devices: usize, rule: ClassRule) -> Family<'a> {
-    let Judged { points, effects, hours, outliers, humps } = judge(&rows, rule);
+    let Judged { points, effects, hours, outliers, humps, told_by } = judge(&rows, rule);
     let of_devices: Vec<Option<f64>> = effects.as_ref().map_or_else(|_| Vec::new(), |effects| effects.devices.clone());
     let apart = |device: usize| is_outlier(&outliers, device);
     // Devices of a hump may all have been called outliers, and explain it.
@@ -268,7 +274,8 @@ fn family<'a>(key: FamilyKey<'a>, rows: Vec<&'a Record>, devices: usize, rule: C
         Humps::Two { .. } => Some(&grouped),
         Humps::One { .. } | Humps::TooFewDevices { .. } => has_outliers.then_some(&of_devices),
     };
-    let explained = explained.map(|effects| explain(effects, &attributes::of(&rows, devices), rule.attributes));
+    let tried = || explained.map(|effects| explain(effects, &attributes::of(&rows, devices), rule.attributes));
+    let explained = told_by.map(Explained::By).or_else(tried);
     let split = readings::split_of(&rows, &points, apart);
     let points = names(&rows);
     Family { key, rows, points, effects, hours, outliers, humps, explained, split }

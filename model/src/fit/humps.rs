@@ -37,7 +37,7 @@ const GAPS: [(usize, f64); 9] =
     [(12, 6.5), (16, 3.87), (24, 2.9), (32, 2.1), (64, 0.983), (128, 0.506), (256, 0.27), (512, 0.145), (1024, 0.076)];
 
 /// Fewer devices are outliers, and no hump: their spread is not known, and few slow ones are alike by chance.
-const HUMP_MIN: usize = 5;
+pub(super) const HUMP_MIN: usize = 5;
 
 /// Groups of so many devices have robust variances that can be trusted alone; a few broken devices spoil the plain ones.
 const ROBUST_FROM: usize = 12;
@@ -95,7 +95,7 @@ pub enum Humps {
     Two {
         /// The dip.
         dip: f64,
-        /// The dip from which on there are two modes; below it, the gap between the groups told them.
+        /// The dip from which on there are two modes; below it, the gap between the groups told them, or an attribute.
         limit: f64,
         /// The group of smaller effects.
         low: Hump,

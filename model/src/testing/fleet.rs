@@ -16,6 +16,9 @@ use crate::throttle::ThrottleReasons;
 /// Core clock of a device that nothing holds back, kHz.
 const CLOCK_KHZ: f64 = 1_980_000.0;
 
+/// Firmware of devices of the first hump.
+const VBIOS: &str = "96.00.A5";
+
 /// What a class is simulated from. Spreads are standard deviations of logarithms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetSpec {
@@ -61,6 +64,8 @@ pub struct FleetSpec {
     pub hump_share: f64,
     /// How much slower the second hump is.
     pub hump_by: f64,
+    /// The second hump's firmware.
+    pub hump_vbios: &'static str,
 }
 
 impl FleetSpec {
@@ -88,7 +93,18 @@ impl FleetSpec {
             throttled_hour: 0.0,
             hump_share: 0.0,
             hump_by: 0.0,
+            hump_vbios: "96.00.B0",
         }
+    }
+
+    /// A hard class of which two in five devices are slower by 4%, with a firmware of their own.
+    pub fn two_humps(devices: usize) -> Self {
+        Self { hump_share: 0.4, hump_by: 0.04, ..Self::hard(devices) }
+    }
+
+    /// The same, and nothing that is known of devices tells who they are.
+    pub fn untold_humps(devices: usize) -> Self {
+        Self { hump_vbios: VBIOS, ..Self::two_humps(devices) }
     }
 
     /// A hard class: a fifth of the devices slow by 10 to 40%, 5% of samples spiked, the first hour slower by 15%.
@@ -171,7 +187,7 @@ impl Fleet {
                     (clock, throttle) = (clock / (1.0 + by), ThrottleReasons::POWER_CAP);
                 }
             }
-            let vbios = if hump.contains(&index) { "96.00.B0" } else { "96.00.A5" };
+            let vbios = if hump.contains(&index) { spec.hump_vbios } else { VBIOS };
             if hump.contains(&index) {
                 factor *= 1.0 + spec.hump_by;
                 self.hump.insert(id.clone());

@@ -6,6 +6,21 @@ use crate::fit::record::{Reading, Record};
 
 /// The first row's text of each device, and bands of what was measured.
 pub(super) fn of(rows: &[&Record], devices: usize) -> Vec<Attribute> {
+    let measured = [
+        ("core_clock_khz", Reading::CoreClockKhz),
+        ("memory_clock_khz", Reading::MemoryClockKhz),
+        ("power_mw", Reading::PowerMilliwatts),
+    ];
+    let of_devices = by_device(rows, devices);
+    let band = |(name, reading): &(&str, Reading)| {
+        let medians: Vec<Option<f64>> = of_devices.iter().map(|rows| median_of(rows, *reading)).collect();
+        bands(name, &medians)
+    };
+    texts(&of_devices).into_iter().chain(measured.iter().filter_map(band)).collect()
+}
+
+/// The first row's text of each device, of rows by device: what is known without measuring.
+pub(super) fn texts(of_devices: &[Vec<&Record>]) -> Vec<Attribute> {
     type Text = fn(&Record) -> Option<String>;
     let texts: [(&str, Text); 5] = [
         ("driver", |row| row.device().driver.clone()),
@@ -14,22 +29,12 @@ pub(super) fn of(rows: &[&Record], devices: usize) -> Vec<Attribute> {
         ("slot", |row| slot(row.device().pci_bdf.as_deref()?)),
         ("vbios", |row| row.device().vbios.clone()),
     ];
-    let measured = [
-        ("core_clock_khz", Reading::CoreClockKhz),
-        ("memory_clock_khz", Reading::MemoryClockKhz),
-        ("power_mw", Reading::PowerMilliwatts),
-    ];
-    let of_devices = by_device(rows, devices);
     let firsts: Vec<Option<&Record>> = of_devices.iter().map(|rows| first(rows)).collect();
     let text = |(name, read): &(&str, Text)| {
         let levels = firsts.iter().map(|first| first.and_then(read)).collect();
         Attribute { name: (*name).to_owned(), levels }
     };
-    let band = |(name, reading): &(&str, Reading)| {
-        let medians: Vec<Option<f64>> = of_devices.iter().map(|rows| median_of(rows, *reading)).collect();
-        bands(name, &medians)
-    };
-    texts.iter().map(text).chain(measured.iter().filter_map(band)).collect()
+    texts.iter().map(text).collect()
 }
 
 /// Bus and device of a PCI address, without its domain: the place within a host.

@@ -64,6 +64,30 @@ fn a_class_of_two_firmwares_is_found_and_its_split_is_named() {
 }
 
 #[test]
+fn sixteen_devices_of_two_firmwares_hide_no_slow_one() {
+    let (mut found, mut slow, mut alarms, mut parted) = (0, 0, 0, 0);
+    let spec = FleetSpec::two_humps(16);
+    for seed in 0..30 {
+        let fleet = Fleet::simulate(&spec, seed);
+        studied(&fleet, |study| {
+            let family = &study.families[0];
+            let is_vbios = |found: &Explained| matches!(found, Explained::By(by) if by.attribute == "vbios");
+            parted += usize::from(family.explained.as_ref().is_some_and(is_vbios));
+            slow += fleet.slow.len();
+            for evidence in study.outliers(ClassRule::default()) {
+                let is_slow = fleet.slow.contains_key(evidence.device);
+                (found, alarms) = (found + usize::from(is_slow), alarms + usize::from(!is_slow));
+            }
+        });
+    }
+    assert!(parted >= 29, "the firmware parted {parted} of 30 classes");
+    assert!(
+        found >= slow - 1 && alarms <= 1,
+        "{found} of {slow} slow devices were found, {alarms} healthy ones called"
+    );
+}
+
+#[test]
 fn a_clean_class_has_no_findings_and_a_spread_that_is_its_own() {
     let spec = FleetSpec { hour_sigma: 0.004, visits: 2, hours: 12, ..FleetSpec::clean(32) };
     let fleet = Fleet::simulate(&spec, 3);
