@@ -117,7 +117,7 @@ pub enum NotIdentified {
         needed: u64,
     },
     /// Time does not grow with bytes.
-    #[error("time does not grow with bytes (slope {slope} s/B): the rows do not show a bandwidth")]
+    #[error("time does not grow with bytes (slope {slope:.3e} s/B): the rows do not show a bandwidth")]
     NoGrowth {
         /// The fitted slope, seconds per byte.
         slope: f64,

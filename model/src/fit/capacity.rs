@@ -59,7 +59,7 @@ pub enum NoCapacity {
         points: usize,
     },
     /// No rate of main memory is known, and rates are too much alike to tell a side.
-    #[error("rates differ by a factor of {contrast} only, and no rate of main memory is known to compare with")]
+    #[error("rates differ by a factor of {contrast:.2} only, and no rate of main memory is known to compare with")]
     NoTransition {
         /// The fastest rate over the slowest.
         contrast: f64,

@@ -47,8 +47,9 @@ pub enum NoFill {
     Unfittable(#[from] FillUnfittable),
     /// The device does not follow the form.
     #[error(
-        "the form is rejected: the best of its fits, with {fill_threads} threads a multiprocessor, is off by {residual_max} \
-         at worst, and at most {limit} is allowed"
+        "the form is rejected: the best of its fits, with {fill_threads} threads a multiprocessor, is off by {:.1}% at \
+         worst, and at most {:.0}% is allowed",
+        residual_max * 100.0, limit * 100.0
     )]
     FormRejected {
         /// The best candidate.

@@ -56,7 +56,7 @@ pub enum NoRegime {
     #[error("no line fits: {0}")]
     NoLine(#[from] NoLine),
     /// No line holds the first points.
-    #[error("no line holds the first {points} points within {limit}: the nearest is off by {residual_max}")]
+    #[error("no line holds the first {points} points within {:.0}%: the nearest is off by {:.1}%", limit * 100.0, residual_max * 100.0)]
     Rejected {
         /// How many points were tried at least.
         points: usize,
@@ -66,7 +66,7 @@ pub enum NoRegime {
         residual_max: f64,
     },
     /// Time does not grow along the line.
-    #[error("time does not grow (slope {slope})")]
+    #[error("time does not grow (slope {slope:.3e})")]
     NoGrowth {
         /// The slope.
         slope: f64,

@@ -42,7 +42,7 @@ pub enum IssueUnfittable {
         points: usize,
     },
     /// Time does not grow with operations, or beyond the numbers.
-    #[error("time does not grow with operations (slope {slope} s/op)")]
+    #[error("time does not grow with operations (slope {slope:.3e} s/op)")]
     NoGrowth {
         /// The slope, seconds an operation.
         slope: f64,

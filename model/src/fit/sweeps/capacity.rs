@@ -200,7 +200,7 @@ fn seed<'a>(part: &Part<'a>, names: Names, memory: Option<BytesPerSecond>) -> Fo
             (bracket, [Outcome::Bounded { set, reason }, unknown("no point is cached".to_owned())])
         }
         SeedFit::NoTransition { contrast } => {
-            let reason = format!("rates differ by a factor of {contrast} only, and no rate of memory is known");
+            let reason = format!("rates differ by a factor of {contrast:.2} only, and no rate of memory is known");
             (none, [unknown(reason.clone()), unknown(reason)])
         }
         SeedFit::TooFewPoints => {
