@@ -1,4 +1,8 @@
-// Reading one array again and again, all threads together: what the level that holds it gives.
+// What each level of the caches gives.
+
+#if defined(FLEETCAL_KERNEL_read)
+
+// Reading one array again and again, all threads together: bandwidth.
 
 // Makes the check's sum zero, before the threads add to it.
 extern "C" __global__ void cache_clear(u32* sum) {
@@ -42,3 +46,38 @@ extern "C" __global__ void __launch_bounds__(1024)
     // Never: but the compiler has to read for it.
     if (rest == 0x9e3779b9u && packs == 0) sum[0] = rest;
 }
+
+#elif defined(FLEETCAL_KERNEL_chase)
+
+// What so many loads lead to. With IN_ONE_PART, no place of the array differs in the upper half of its address, and one sum of
+// 32 bits is all that stands between two loads.
+template <bool IN_ONE_PART>
+__device__ __forceinline__ u32 chase(u64 start, u32 at, u64 loads) {
+    const u32 low = u32(start);
+    const u64 high = start - low;
+    for (u64 load = 0; load < loads; load += 16) {
+#pragma unroll
+        for (int count = 0; count < 16; ++count) {
+            at = word_at(IN_ONE_PART ? high | u32(low + at) : start + at);
+        }
+    }
+    return at;
+}
+
+// One thread on a chain: latency. It begins at the slot that the last launch came to, wherever that was at first, and works
+// out where so many loads have to lead; if they did, it writes their number.
+extern "C" __global__ void __launch_bounds__(32) cache_chase_i32(u32* __restrict__ output, const u32* __restrict__ array,
+                                                                  u32* __restrict__ slot, u64 loads, u64 slots, u64 bits) {
+    if (blockIdx.x != 0 || threadIdx.x != 0) return;
+    const u64 start = reinterpret_cast<u64>(array), first = slot[0] % slots;
+    const bool in_one_part = (start & 0xffffffffull) + slots * FLEETCAL_SLOT_BYTES <= 1ull << 32;
+    u32 at = u32(first) * FLEETCAL_SLOT_BYTES;
+    at = in_one_part ? chase<true>(start, at, loads) : chase<false>(start, at, loads);
+    const Chain chain = {slots, bits};
+    output[0] = at - u32(chain.after(first, loads % slots)) * FLEETCAL_SLOT_BYTES + u32(loads);
+    slot[0] = at / FLEETCAL_SLOT_BYTES;
+}
+
+#else
+#error "define FLEETCAL_KERNEL_read or FLEETCAL_KERNEL_chase"
+#endif

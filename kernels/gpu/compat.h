@@ -83,6 +83,51 @@ struct PastFirstLevel {
     }
 };
 
+// Special functions of binary32 by the instruction that the device has for each, whose last bits are its own; arguments are
+// normal numbers.
+#if defined(__CUDA_ARCH__)
+#define FLEETCAL_SPECIAL(NAME, INSTRUCTION)                             \
+    __device__ __forceinline__ float NAME(float value) {                \
+        float result;                                                   \
+        asm volatile(INSTRUCTION " %0, %1;" : "=f"(result) : "f"(value)); \
+        return result;                                                  \
+    }
+FLEETCAL_SPECIAL(fast_rsqrt, "rsqrt.approx.ftz.f32")
+FLEETCAL_SPECIAL(fast_rcp, "rcp.approx.ftz.f32")
+FLEETCAL_SPECIAL(fast_exp2, "ex2.approx.ftz.f32")
+FLEETCAL_SPECIAL(fast_log2, "lg2.approx.ftz.f32")
+FLEETCAL_SPECIAL(fast_sin, "sin.approx.ftz.f32")
+#else
+__device__ __forceinline__ float fast_rsqrt(float value) { return __builtin_amdgcn_rsqf(value); }
+__device__ __forceinline__ float fast_rcp(float value) { return __builtin_amdgcn_rcpf(value); }
+// Of this width, these are one instruction each for normal numbers.
+__device__ __forceinline__ float fast_exp2(float value) { return __builtin_exp2f(value); }
+__device__ __forceinline__ float fast_log2(float value) { return __builtin_log2f(value); }
+// The instruction takes turns.
+__device__ __forceinline__ float fast_sin(float value) { return __builtin_amdgcn_sinf(value * 0.15915494f); }
+#endif
+
+// What another lane has, of groups of 32.
+__device__ __forceinline__ u32 from_lane(u32 value, int lane) {
+#if defined(__CUDA_ARCH__)
+    return __shfl_sync(0xffffffffu, value, lane, 32);
+#else
+    return u32(__shfl(int(value), lane, 32));
+#endif
+}
+
+// The word of global memory at an address, through every cache. A number that became a pointer is not known to be of that
+// memory, and costs more.
+__device__ __forceinline__ u32 word_at(u64 address) {
+#if defined(__CUDA_ARCH__)
+    u32 word;
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(address) : "memory");
+    return word;
+#else
+    return *reinterpret_cast<const u32*>(address);
+#endif
+}
+
 // A number that travels as the low bits of a 64-bit argument.
 template <typename Element>
 __device__ __forceinline__ Element from_bits(u64 bits) {

@@ -41,6 +41,16 @@ SUPPORT_ELEMENT(f32, float, 1.0)
 SUPPORT_ELEMENT(f64, double, 1.0)
 SUPPORT_ELEMENT(i32, int, 16777216.0)
 
+// Words of a chain: where a slot begins, the byte at which the next one does.
+extern "C" __global__ void support_fill_chain(u32* to, u64 elements, u64 first, u64 slots, u64 bits) {
+    const Chain chain = {slots, bits};
+    FOR_EACH(index, elements) {
+        const u64 slot = (first + index) / (FLEETCAL_SLOT_BYTES / 4);
+        const bool begins = (first + index) % (FLEETCAL_SLOT_BYTES / 4) == 0 && slot < slots;
+        to[index] = begins ? u32(chain.after(slot, 1) * FLEETCAL_SLOT_BYTES) : 0;
+    }
+}
+
 // What is made of bits given by the host depends on the width of the elements alone: poison, one period of a pattern
 // (formula Periodic in kernels/src/data.rs), and ones where row and column agree.
 #define SUPPORT_BITS(NAME, WORD)                                                                                 \

@@ -1,4 +1,5 @@
-//! Bandwidth by footprint: one array read again and again by all threads together, past the caches of the compute units.
+//! What each level of the caches gives, by footprint. Bandwidth: one array read again and again by all threads together, past
+//! the caches of the compute units. Latency: one thread on a chain of loads through every level.
 
 use fleetcal_model::device::{Backend, DeviceFacts};
 use fleetcal_model::point::{Dtype, Point, Solution, Sweep};
@@ -13,7 +14,11 @@ use crate::family::{
 use crate::memo::Memo;
 use crate::parameter;
 
+mod chase;
+
 const READ: &str = "read";
+/// Latency.
+pub const CHASE: &str = "chase";
 const FOOTPRINT: &str = "footprint";
 
 /// Bytes of one access.
@@ -60,11 +65,16 @@ impl Family for Cache {
     }
 
     fn kernels(&self) -> &'static [&'static str] {
-        &[READ]
+        &[READ, CHASE]
     }
 
     fn dtypes(&self) -> &'static [Dtype] {
-        &[Dtype::F32]
+        &[Dtype::F32, Dtype::I32]
+    }
+
+    /// Numbers to read are of binary32; a chain is of byte numbers.
+    fn supports(&self, kernel: &str, dtype: Dtype) -> bool {
+        matches!((kernel, dtype), (READ, Dtype::F32) | (CHASE, Dtype::I32))
     }
 
     fn sizes(&self) -> &'static [SizeSpec] {
@@ -75,13 +85,30 @@ impl Family for Cache {
         &[(FOOTPRINT, 3 * FOOTPRINT_MULTIPLE)]
     }
 
+    fn default_values(&self, kernels: &[String], size: &SizeSpec) -> &'static [u64] {
+        if kernels.iter().all(|kernel| kernel == CHASE) { &chase::FOOTPRINTS } else { size.defaults }
+    }
+
+    fn small_point(&self, kernel: &str, dtype: Dtype) -> Point {
+        let footprint = if kernel == CHASE { chase::FOOTPRINT_OF_CHECKS } else { 3 * FOOTPRINT_MULTIPLE };
+        let sizes = [(FOOTPRINT.to_owned(), footprint)].into();
+        Point { sweep: Sweep::Cache, kernel: kernel.to_owned(), dtype, sizes }
+    }
+
     fn check(&self, point: &Point) -> Result<(), PointError> {
-        let (least, most, multiple_of) = (FOOTPRINT_MULTIPLE, FOOTPRINT_MAX, FOOTPRINT_MULTIPLE);
+        let (multiple_of, most) = match point.kernel.as_str() {
+            CHASE => (chase::FOOTPRINT_MULTIPLE, chase::FOOTPRINT_MAX),
+            _ => (FOOTPRINT_MULTIPLE, FOOTPRINT_MAX),
+        };
+        let least = multiple_of;
         check(self, point, &[SizeRule { name: FOOTPRINT, least, most, multiple_of }])
     }
 
     /// The sum is of bits, so that it does not depend on an order.
     fn buffers(&self, point: &Point) -> Vec<BufferSpec> {
+        if point.kernel == CHASE {
+            return chase::buffers(point);
+        }
         let elements = footprint(point) / point.dtype.bytes();
         vec![
             BufferSpec { name: "sum", role: BufferRole::Output, dtype: Dtype::I32, elements: 1, rows: None },
@@ -96,6 +123,9 @@ impl Family for Cache {
     }
 
     fn counts(&self, point: &Point, solution: &Solution, device: &DeviceFacts) -> Counts {
+        if point.kernel == CHASE {
+            return chase::counts(point);
+        }
         let (blocks, threads) = parameter::grid(solution);
         let reads = solution.parameter(parameter::READS).unwrap_or(0);
         let bytes_read = if device.backend == Backend::Cpu {
@@ -126,6 +156,9 @@ impl Family for Cache {
     }
 
     fn solutions(&self, point: &Point, device: &DeviceFacts) -> Vec<Solution> {
+        if point.kernel == CHASE {
+            return vec![chase::solution(point, device.backend)];
+        }
         let units = device.compute_units.max(1);
         if device.backend == Backend::Cpu {
             let passes = (HOST_BYTES / footprint(point).max(1)).clamp(2, 1 << 12);
@@ -145,11 +178,19 @@ impl Family for Cache {
     fn source(&self) -> DeviceSource {
         DeviceSource {
             name: "cache.cu",
-            text: concat!(include_str!("../gpu/compat.h"), include_str!("../gpu/cache.cu")).to_owned(),
+            text: concat!(
+                include_str!("../gpu/compat.h"),
+                include_str!("../gpu/chain.h"),
+                include_str!("../gpu/cache.cu")
+            )
+            .to_owned(),
         }
     }
 
     fn launches(&self, point: &Point, solution: &Solution, _device: &DeviceFacts) -> Vec<Launch> {
+        if point.kernel == CHASE {
+            return vec![chase::launch(point)];
+        }
         let (blocks, threads) = parameter::grid(solution);
         let packs = footprint(point) / PACK_BYTES;
         let reads = solution.parameter(parameter::READS).unwrap_or(0);
@@ -164,6 +205,9 @@ impl Family for Cache {
 
     /// The sum of all words, modulo 2^32.
     fn reference(&self, point: &Point, pattern: DataPattern, _buffer: usize) -> Reference {
+        if point.kernel == CHASE {
+            return chase::reference(point);
+        }
         let (dtype, row_elements) = (point.dtype, footprint(point) / point.dtype.bytes());
         let input = InputData { pattern, seed: INPUT_SEED, dtype, row_elements, first_element: 0 };
         let value = RIGHT.of(&format!("{point} {pattern:?}"), || {

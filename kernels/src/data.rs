@@ -3,6 +3,7 @@
 use fleetcal_model::point::Dtype;
 use fleetcal_model::policy::DataPattern;
 
+use crate::chain::{self, Chain};
 use crate::number::rounded;
 
 /// Element `index` of the random array with `seed`: a multiple of 2^-24 in [−0.5, 0.5), exact in `f32` and `f64`.
@@ -28,7 +29,8 @@ const SERIAL_PERIOD: u64 = 2048;
 /// Elements of one period of a trigonometric array.
 pub const TRIGONOMETRIC_PERIOD: u64 = 1024;
 
-/// What an input array holds: every element is a pure function of this and of its index.
+/// What an input array holds: every element is a pure function of this and of its index. An array of the seed
+/// [`chain::SEED`] holds a chain through its row, whatever the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputData {
     /// The pattern.
@@ -58,12 +60,17 @@ pub enum Formula {
         /// Elements in a row that are alike; at least one.
         repeat: u64,
     },
+    /// [`Chain::element`].
+    Chain(Chain),
 }
 
 impl InputData {
     /// Element `index`, before it is rounded to the number format.
     pub fn element(&self, index: u64) -> f64 {
         let (index, row_elements) = (self.first_element.wrapping_add(index), self.row_elements.max(1));
+        if let Some(chain) = self.chain() {
+            return chain.element(index) as f64;
+        }
         match self.pattern {
             DataPattern::Random => random_scale(self.dtype) * random_element(self.seed, index),
             DataPattern::Constant => 0.5,
@@ -85,8 +92,16 @@ impl InputData {
         rounded(self.element(index), self.dtype)
     }
 
+    /// The chain that it is, if it is one.
+    pub fn chain(&self) -> Option<Chain> {
+        (self.seed == chain::SEED).then(|| Chain::of_elements(self.row_elements))
+    }
+
     /// How a device computes the same elements.
     pub fn formula(&self) -> Formula {
+        if let Some(chain) = self.chain() {
+            return Formula::Chain(chain);
+        }
         let from_start = Self { first_element: 0, ..*self };
         let period = |elements: u64, repeat: u64| {
             let values = (0..elements).map(|index| from_start.element(index.saturating_mul(repeat))).collect();
@@ -110,6 +125,7 @@ impl InputData {
         let knows_rows = matches!(self.pattern, DataPattern::Identity | DataPattern::Dimension);
         let one_row = |data: &Self| data.row_elements >= data.first_element.saturating_add(elements);
         let rows_agree = !knows_rows || self.row_elements == other.row_elements || one_row(self) && one_row(other);
+        let rows_agree = if self.chain().is_some() { self.row_elements == other.row_elements } else { rows_agree };
         let same = |data: &Self| Self { row_elements: 0, ..*data };
         same(self) == same(other) && rows_agree
     }
@@ -158,6 +174,7 @@ mod tests {
                     Formula::Random => random_element(9, at),
                     Formula::Identity => f64::from(at / row_elements == at % row_elements),
                     Formula::Periodic { values, repeat } => values[(at / repeat % values.len() as u64) as usize],
+                    Formula::Chain(chain) => chain.element(at) as f64,
                 };
                 let expected = data.element(index);
                 assert_eq!(value.to_bits(), expected.to_bits(), "{data:?}, element {index}: {value}, not {expected}");
@@ -176,6 +193,9 @@ mod tests {
             "both are one row"
         );
         assert!(!data(DataPattern::Random, 10).agrees_with(&data(DataPattern::Serial, 10), 100));
+        let chain = |row_elements| InputData { seed: chain::SEED, ..data(DataPattern::Random, row_elements) };
+        assert!(chain(320).agrees_with(&chain(320), 100));
+        assert!(!chain(320).agrees_with(&chain(640), 100), "a longer chain leads elsewhere from the start");
     }
 
     #[test]

@@ -68,7 +68,8 @@ pub enum BufferRole {
     },
     /// Poisoned before each solution; written by the kernel.
     Output,
-    /// What launches of one solution leave for each other. Written before it is read; nobody looks at it after.
+    /// What launches of one solution leave for each other. A kernel that reads it before it has written it must do with
+    /// whatever is there; nobody looks at it after.
     Scratch,
 }
 
@@ -217,6 +218,11 @@ pub trait Family: Sync {
     /// The sizes of a point, of those that a plan gives: what it leaves out and has no default is derived here.
     fn complete(&self, sizes: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
         sizes
+    }
+
+    /// The values of a size that a plan means which leaves it out, where it wants these kernels alone.
+    fn default_values(&self, _kernels: &[String], size: &SizeSpec) -> &'static [u64] {
+        size.defaults
     }
 
     /// Sizes of a point that every device runs in no time: for checks of results, not for times.

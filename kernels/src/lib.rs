@@ -3,6 +3,7 @@
 //! No device library is loaded here and nothing is compiled here; backends in `fleetcal-agent` do that.
 
 pub mod cache;
+pub mod chain;
 mod check;
 pub mod contraction;
 pub mod data;

@@ -32,6 +32,12 @@ pub const CHAINS: &str = "chains";
 /// Rounds of four reads that each thread makes after the array was read once; of the host, passes over the array.
 pub const READS: &str = "reads";
 
+/// Loads of one thread, one after the other.
+pub const LOADS: &str = "loads";
+
+/// Operations of one thread of the host.
+pub const OPERATIONS: &str = "operations";
+
 /// A solution of these parameters.
 pub(crate) fn solution(name: impl Into<String>, parameters: &[(&str, u64)]) -> Solution {
     let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();

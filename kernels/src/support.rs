@@ -5,6 +5,7 @@
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::point::Dtype;
 
+use crate::chain::Chain;
 use crate::data::InputData;
 use crate::family::{Argument, BufferSpec, DeviceSource, Launch};
 use crate::number;
@@ -15,10 +16,11 @@ const BLOCK_THREADS: u64 = 256;
 const RESIDENT_THREADS: u64 = 2048;
 
 /// Every entry of the source.
-pub const ENTRIES: [&str; 21] = [
+pub const ENTRIES: [&str; 22] = [
     "support_fill_random_f32",
     "support_fill_random_f64",
     "support_fill_random_i32",
+    "support_fill_chain",
     "support_gather_f32",
     "support_gather_f64",
     "support_gather_i32",
@@ -43,7 +45,12 @@ pub const ENTRIES: [&str; 21] = [
 pub fn source() -> DeviceSource {
     DeviceSource {
         name: "support.cu",
-        text: concat!(include_str!("../gpu/compat.h"), include_str!("../gpu/support.cu")).to_owned(),
+        text: concat!(
+            include_str!("../gpu/compat.h"),
+            include_str!("../gpu/chain.h"),
+            include_str!("../gpu/support.cu")
+        )
+        .to_owned(),
     }
 }
 
@@ -70,6 +77,13 @@ pub fn fill_identity(device: &DeviceFacts, elements: u64, data: &InputData) -> O
     let one = number::bits(1.0, data.dtype)?;
     arguments.extend([elements, data.first_element, data.row_elements.max(1), one].map(Argument::U64));
     Some(spread(device, format!("support_fill_identity_{}", bits_name(data.dtype)), elements, arguments))
+}
+
+/// Fills an array of `elements` 32-bit words, see [`crate::data::Formula::Chain`].
+pub fn fill_chain(device: &DeviceFacts, elements: u64, data: &InputData, chain: Chain) -> Launch {
+    let mut arguments = vec![Argument::Buffer(0)];
+    arguments.extend([elements, data.first_element, chain.slots(), u64::from(chain.bits())].map(Argument::U64));
+    spread(device, "support_fill_chain".to_owned(), elements, arguments)
 }
 
 /// Writes `pattern` to every logical element of an array; gaps between its rows stay as they are.

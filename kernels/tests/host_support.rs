@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use fleetcal_kernels::data::{Formula, InputData};
-use fleetcal_kernels::{Argument, BufferRole, BufferSpec, Launch, Rows, number, support};
+use fleetcal_kernels::{Argument, BufferRole, BufferSpec, Launch, Rows, chain, number, support};
 use fleetcal_model::point::Dtype;
 use fleetcal_model::policy::DataPattern;
 
@@ -25,6 +25,13 @@ fn fills_poison_and_gathers_are_what_the_host_says() {
     }
     let mut program = Program::default();
     let mut expected: Vec<(String, Vec<u8>)> = Vec::new();
+    for (row_elements, first_element) in [(ELEMENTS, 0), (32 * 300 + 7, 5_003)] {
+        let (pattern, seed) = (DataPattern::Random, chain::SEED);
+        let data = InputData { pattern, seed, dtype: Dtype::I32, row_elements, first_element };
+        program.fill(&data);
+        let elements = (0..ELEMENTS).flat_map(|index| bytes(data.element(index), Dtype::I32));
+        expected.push((format!("{data:?}"), elements.collect()));
+    }
     for dtype in [Dtype::F32, Dtype::F64] {
         for (pattern, first_element) in DataPattern::ALL.iter().flat_map(|pattern| [(*pattern, 0), (*pattern, 5_003)]) {
             let data = InputData { pattern, seed: 7, dtype, row_elements: 37, first_element };
@@ -71,6 +78,7 @@ impl Program {
         let launch = match data.formula() {
             Formula::Random => support::fill_random(&device, ELEMENTS, data).expect("it can be filled"),
             Formula::Identity => support::fill_identity(&device, ELEMENTS, data).expect("it can be filled"),
+            Formula::Chain(chain) => support::fill_chain(&device, ELEMENTS, data, chain),
             Formula::Periodic { values, repeat } => {
                 self.set_source(&values, data.dtype);
                 support::fill_periodic(&device, ELEMENTS, data, values.len() as u64, repeat)

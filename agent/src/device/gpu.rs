@@ -261,6 +261,10 @@ impl<D: Driver> Device for GpuDevice<D> {
                 let launch = support::fill_identity(&self.facts, elements, data).ok_or_else(unsupported)?;
                 self.support(&launch, &[to])
             }
+            Formula::Chain(chain) => {
+                let launch = support::fill_chain(&self.facts, elements, data, chain);
+                self.support(&launch, &[to])
+            }
             Formula::Periodic { values, repeat } => {
                 let words = values.iter().map(|value| number::bits(*value, data.dtype));
                 let words: Vec<u64> = words.collect::<Option<_>>().ok_or_else(unsupported)?;

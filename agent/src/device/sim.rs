@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use fleetcal_kernels::data::InputData;
-use fleetcal_kernels::{BufferRole, BufferSpec, family};
+use fleetcal_kernels::{BufferRole, BufferSpec, cache, family};
 use fleetcal_model::device::DeviceFacts;
 use fleetcal_model::digest::Sha256Digest;
-use fleetcal_model::point::{Point, Solution};
+use fleetcal_model::point::{Point, Solution, Sweep};
 use fleetcal_model::policy::DataPattern;
 use fleetcal_model::row::{Counts, Origin};
 
@@ -339,8 +339,12 @@ impl Device for SimDevice {
         let program = &prepared.program;
         let mut noise = model::Noise::new(&self.spec, &self.facts, self.rounds, self.visits, program);
         let flush_s = flush_bytes.map_or(0.0, |bytes| bytes as f64 / self.spec.model.constants().memory_bandwidth);
-        let truth_s =
-            self.spec.model.seconds(&program.counts, flush_bytes.is_some()) * solution_slowdown(&program.solution);
+        let model = self.spec.model;
+        let best_s = match (program.point.sweep, program.point.kernel.as_str()) {
+            (Sweep::Cache, cache::CHASE) => model.seconds_of_chain(&program.counts),
+            _ => model.seconds(&program.counts, flush_bytes.is_some()),
+        };
+        let truth_s = best_s * solution_slowdown(&program.solution);
         let mut samples = Vec::new();
         for _ in 0..intervals {
             self.now_ns += nanoseconds(flush_s);

@@ -192,7 +192,9 @@ impl<Buffer> Arena<Buffer> {
             match slot.content.take().filter(|content| content.serves(&data, spec)) {
                 Some(content) => slot.content = Some(without_holes(device, slot, content, spec, offset_bytes)?),
                 None => {
-                    let elements = elements_wanted(spec).min(slot.bytes / spec.dtype.bytes()).max(spec.elements);
+                    let most = elements_wanted(spec).min(slot.bytes / spec.dtype.bytes()).max(spec.elements);
+                    // A longer chain is another from its first link on.
+                    let elements = if data.chain().is_some() { spec.elements } else { most };
                     let filled = BufferSpec { elements, ..spec.clone() };
                     let data = filled.input(pattern).unwrap_or(data);
                     slot.guarded = None;

@@ -54,3 +54,45 @@ fn a_sum_does_not_depend_on_order_and_shows_one_wrong_word() {
     assert_eq!(right, Expected { value: sum(&words), relative_tolerance: 0.0 });
     assert_ne!(sum(&words[1..]), right.value);
 }
+
+#[test]
+fn loads_of_a_chase_follow_the_chain_to_where_the_device_says_it_ends() {
+    let facts = device(Backend::Cuda);
+    for footprint in [chase::FOOTPRINT_OF_CHECKS, 128 << 10, 24 << 20] {
+        let point = Point { sizes: [(FOOTPRINT.to_owned(), footprint)].into(), ..Cache.small_point(CHASE, Dtype::I32) };
+        Cache.check(&point).expect("a point");
+        let solution = Cache.solutions(&point, &facts).remove(0);
+        let launch = Cache.launches(&point, &solution, &facts).remove(0);
+        let [.., Argument::U64(loads), Argument::U64(slots), Argument::U64(bits)] = launch.arguments[..] else {
+            panic!("three numbers come last")
+        };
+        let data = Cache.buffers(&point)[1].input(DataPattern::Serial).expect("an input");
+        let chain = data.chain().expect("a chain, whatever the pattern");
+        assert_eq!((chain.slots(), u64::from(chain.bits())), (slots, bits), "{point}");
+        let steps = loads.min(2000);
+        let end = (0..steps).fold(7 * crate::chain::SLOT_BYTES, |at, _| data.rounded_element(at / 4) as u64);
+        assert_eq!(end, chain.after(7, steps) * crate::chain::SLOT_BYTES, "{point}");
+        assert_eq!(loads % 16, 0, "{point}: the body is unrolled");
+        let counts = Cache.counts(&point, &solution, &facts);
+        assert_eq!((counts.bytes_read, counts.launch_contexts[0].operations), (4 * loads + 4, loads), "{point}");
+        assert_eq!(counts.bytes_distinct, 4 * loads.min(slots) + 8, "{point}");
+        assert_eq!(Cache.reference(&point, DataPattern::Random, 0)(0).value, loads as f64, "{point}");
+    }
+}
+
+#[test]
+fn each_kernel_has_footprints_of_its_own() {
+    let values = |kernels: &[&str]| {
+        let kernels: Vec<String> = kernels.iter().map(|kernel| (*kernel).to_owned()).collect();
+        Cache.default_values(&kernels, &Cache.sizes()[0])
+    };
+    assert_eq!(values(&[CHASE])[0], 16 << 10);
+    assert_eq!(values(&[READ]), values(&[READ, CHASE]));
+    for (kernel, dtype) in [(READ, Dtype::F32), (CHASE, Dtype::I32)] {
+        for footprint in values(&[kernel]) {
+            let point =
+                Point { sizes: [(FOOTPRINT.to_owned(), *footprint)].into(), ..Cache.small_point(kernel, dtype) };
+            assert_eq!(Cache.check(&point), Ok(()));
+        }
+    }
+}

@@ -28,6 +28,9 @@ mod peak;
 #[cfg(test)]
 mod tests;
 
+/// The kernel of `cache` that measures latency.
+const LATENCY_KERNEL: &str = "chase";
+
 /// What these sweeps say of one pool.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SweepFits<'a> {
@@ -65,7 +68,9 @@ pub fn fit<'a>(
     let capacities = vec![(Sweep::WorkingSet, capacity::PROXY), (Sweep::Cache, capacity::LAST_LEVEL)];
     let capacities = each(workers, capacities, |(sweep, names)| {
         let mut fits = SweepFits::default();
-        for part in Taken::of(pool, sweep, study, &mut fits) {
+        for mut part in Taken::of(pool, sweep, study, &mut fits) {
+            // A rate of loads that wait for each other is none of a cache.
+            part.works.retain(|work| work.row.work().kernel != LATENCY_KERNEL);
             capacity::fit(&part, names, memory.get(&part.condition).copied(), options.mode, &mut fits);
         }
         fits

@@ -22,6 +22,7 @@
 #define __builtin_amdgcn_s_waitcnt(COUNTERS) ((void)0)
 #define __builtin_amdgcn_rcpf(VALUE) (1.0f / (VALUE))
 #define __builtin_amdgcn_rsqf(VALUE) rsqrtf(VALUE)
+#define __builtin_amdgcn_sinf(VALUE) sinf((VALUE) * 6.2831853f)
 #define __builtin_amdgcn_exp2f(VALUE) exp2f(VALUE)
 #define __builtin_amdgcn_logf(VALUE) log2f(VALUE)
 

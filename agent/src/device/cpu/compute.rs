@@ -46,6 +46,10 @@ enum Job {
     Reading {
         passes: u64,
     },
+    /// So many loads on a chain, by one thread.
+    Chase {
+        loads: u64,
+    },
 }
 
 impl Program {
@@ -74,6 +78,7 @@ impl Program {
             (Sweep::Reduce, kernel) => Job::Reduction(reading::Operation::from_name(kernel).ok_or_else(unsupported)?),
             (Sweep::Scan, "sum") => Job::PrefixSums,
             (Sweep::Cache, "read") => Job::Reading { passes: setting(parameter::READS) },
+            (Sweep::Cache, "chase") => Job::Chase { loads: setting(parameter::LOADS) },
             _ => return Err(unsupported()),
         };
         Ok(Self { job, dtype: point.dtype, instructions, threads, buffers: buffers.into() })
@@ -151,7 +156,8 @@ impl Task {
                 }
                 member.meet(|| reading::write_sum(self))?;
             }
-            (Job::Contraction(_) | Job::Arithmetic { .. }, _) => {}
+            (Job::Chase { loads }, _) if member.index() == 0 => reading::chase(loads, &self.arrays),
+            (Job::Contraction(_) | Job::Arithmetic { .. } | Job::Chase { .. }, _) => {}
         }
         Ok(())
     }

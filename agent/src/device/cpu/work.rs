@@ -195,6 +195,8 @@ fn fill_part<T: Number>(instructions: Instructions, data: &InputData, formula: &
             let element = |index: u64| T::from_element(f64::from(index / row == index % row));
             (start..).zip(output).for_each(|(index, to)| *to = element(index));
         }
+        // Arrays of numbers hold none.
+        Formula::Chain(_) => {}
         Formula::Periodic { values, repeat } => {
             let values: Vec<T> = values.iter().map(|value| T::from_element(*value)).collect();
             let length = values.len() as u64;

@@ -64,6 +64,10 @@ pub struct SimConstants {
     pub l2_bandwidth: f64,
     /// Time of an empty launch, seconds.
     pub launch_latency_s: f64,
+    /// Time of a load that the level-2 cache answers, seconds.
+    pub l2_latency_s: f64,
+    /// Time of a load that main memory answers, seconds.
+    pub memory_latency_s: f64,
     /// Rate of arithmetic, operations a second.
     pub peak_flops: f64,
     /// Threads that a compute unit needs to work at that rate.
@@ -83,6 +87,8 @@ const S1: SimConstants = SimConstants {
     memory_bandwidth: 1.0e12,
     l2_bandwidth: 3.0e12,
     launch_latency_s: 4.0e-6,
+    l2_latency_s: 200e-9,
+    memory_latency_s: 500e-9,
     peak_flops: 2.0e13,
     fill_threads: 256,
     l2_cache_bytes: 40 << 20,
@@ -96,6 +102,8 @@ const S2: SimConstants = SimConstants {
     memory_bandwidth: 4.0e12,
     l2_bandwidth: 9.0e12,
     launch_latency_s: 2.5e-6,
+    l2_latency_s: 150e-9,
+    memory_latency_s: 600e-9,
     peak_flops: 8.0e13,
     fill_threads: 512,
     l2_cache_bytes: 64 << 20,
@@ -148,8 +156,7 @@ impl SimModel {
     /// the rate of the part of the device that has work.
     pub(super) fn seconds(self, counts: &Counts, flushed: bool) -> f64 {
         let constants = self.constants();
-        let footprint = counts.working_set_bytes.unwrap_or(counts.bytes_distinct);
-        let footprint = footprint as f64 / constants.l2_cache_bytes as f64;
+        let footprint = part_of_cache(counts, &constants);
         // What a flush takes away comes back with the first of several reads.
         let is_reread = counts.bytes_requested > counts.bytes_read || counts.bytes_read > counts.bytes_distinct;
         let cached = if flushed && !is_reread { 0.0 } else { (2.0 - footprint).clamp(0.0, 1.0) };
@@ -158,6 +165,20 @@ impl SimModel {
         let working_s = counts.flops as f64 / constants.peak_flops / fill(counts, &constants);
         constants.launch_latency_s + moving_s.max(working_s)
     }
+
+    /// Time of one launch whose loads wait for each other, seconds: the part that the cache holds answers sooner.
+    pub(super) fn seconds_of_chain(self, counts: &Counts) -> f64 {
+        let constants = self.constants();
+        let loads = counts.launch_contexts.iter().map(|context| context.operations).sum::<u64>() as f64;
+        let cached = (1.0 / part_of_cache(counts, &constants)).min(1.0);
+        let load_s = cached * constants.l2_latency_s + (1.0 - cached) * constants.memory_latency_s;
+        constants.launch_latency_s + loads * load_s
+    }
+}
+
+/// Footprint over the level-2 cache.
+fn part_of_cache(counts: &Counts, constants: &SimConstants) -> f64 {
+    counts.working_set_bytes.unwrap_or(counts.bytes_distinct) as f64 / constants.l2_cache_bytes as f64
 }
 
 /// The part of the device that the launch with the most work keeps busy: blocks of at most

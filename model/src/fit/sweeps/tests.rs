@@ -15,6 +15,7 @@ use crate::fit::pool::RejectReason;
 use crate::id::RunId;
 use crate::import::{Source, probe};
 use crate::row::{LaunchContext, Origin, Row};
+use crate::testing::sweeps::{SweepSpec, simulate};
 use crate::testing::{Random, RowSpec, h200_facts};
 
 fn probe_rows(names: &[&str]) -> Vec<Row> {
@@ -305,4 +306,26 @@ fn whatever_rows_say_the_body_has_no_nan_and_no_order() {
     ] {
         assert!(measured.get(name).is_some_and(|times| *times > 0), "no input gave {name} a value: {measured:?}");
     }
+}
+
+#[test]
+fn loads_that_wait_for_each_other_are_no_rate_of_a_cache() {
+    let rows = simulate(&SweepSpec::clean(3), 5);
+    let of_cache = rows.iter().filter(|row| row.work.sweep == Sweep::Cache);
+    let chases = of_cache.map(|row| {
+        let mut chase = row.clone();
+        chase.work.kernel = LATENCY_KERNEL.to_owned();
+        chase.work.point = row.work.point.replace("reread", LATENCY_KERNEL);
+        // Far below every rate of a cache.
+        chase.counts.bytes_requested = 1;
+        chase
+    });
+    let with: Vec<Row> = rows.iter().cloned().chain(chases).collect();
+    assert!(with.len() > rows.len());
+    let constants = |rows: &[Row]| body(rows, Mode::Robust).constants;
+    let last_level = |rows: &[Row]| {
+        let of_cache = |constant: &Constant| constant.name.starts_with("last_level_cache");
+        constants(rows).into_iter().filter(of_cache).collect::<Vec<_>>()
+    };
+    assert_eq!(last_level(&with), last_level(&rows));
 }

@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use fleetcal_kernels::chain::{Chain, SLOT_BYTES};
 use fleetcal_model::point::Dtype;
 
 use super::Task;
@@ -213,6 +214,24 @@ impl Vectorised for Words<'_> {
         }
         *self.sum = sums.iter().chain(rest).fold(0, |sum, word| sum.wrapping_add(*word));
     }
+}
+
+/// Follows a chain from where the last run ended, and writes the number of loads plus the distance from where they have to
+/// lead. `arrays` are output, chain and slot.
+pub(super) fn chase(loads: u64, arrays: &[View]) {
+    let [output, chain, slot] = arrays else { return };
+    // SAFETY: nobody writes to an input during a job.
+    let words = unsafe { chain.read::<u32>(0..chain.elements()) };
+    // SAFETY: one thread alone is given this job, the only one.
+    let (output, slot) = unsafe { (output.write::<u32>(0..1), slot.write::<u32>(0..1)) };
+    let ([to], [slot]) = (output, slot) else { return };
+    let ring = Chain::of_elements(words.len() as u64);
+    let first = u64::from(*slot) % ring.slots();
+    let link = |at: u64| words.get((at / 4) as usize).map_or(0, |next| u64::from(*next));
+    let at = (0..loads).fold(first * SLOT_BYTES, |at, _| link(at));
+    let right = ring.after(first, loads) * SLOT_BYTES;
+    *to = (at.wrapping_sub(right) as u32).wrapping_add(loads as u32);
+    *slot = (at / SLOT_BYTES) as u32;
 }
 
 /// Writes the sum of what the threads left.

@@ -60,8 +60,11 @@ fn sweep(section: &Section<'_>, errors: &mut Errors<'_>) -> Option<SweepPlan> {
             errors,
         );
     }
-    let given: Vec<(&'static str, Vec<(Size, usize)>)> =
-        family.sizes().iter().filter_map(|spec| Some((spec.name, sizes(section, spec, errors)?))).collect();
+    let given: Vec<(&'static str, Vec<(Size, usize)>)> = family
+        .sizes()
+        .iter()
+        .filter_map(|spec| Some((spec.name, sizes(section, (family, &kernels), spec, errors)?)))
+        .collect();
     check_sizes(section, family, (&kernels, &dtypes), &given, errors);
     let distinct = |(name, sizes): (&'static str, Vec<(Size, usize)>)| {
         let mut sizes: Vec<Size> = sizes.into_iter().map(|(size, _)| size).collect();
@@ -137,12 +140,18 @@ fn names<T: PartialEq>(
 }
 
 /// The values of one size, each with the offset of the text that asks for it; none where the family derives them.
-fn sizes(section: &Section<'_>, spec: &SizeSpec, errors: &mut Errors<'_>) -> Option<Vec<(Size, usize)>> {
+fn sizes(
+    section: &Section<'_>,
+    (family, kernels): (&dyn Family, &[String]),
+    spec: &SizeSpec,
+    errors: &mut Errors<'_>,
+) -> Option<Vec<(Size, usize)>> {
     const EXPECTED: &str = "sizes such as \"2^20\", a range, or \"dram\"";
     let name = spec.name;
     let Some(value) = section.value(name) else {
         if !spec.defaults.is_empty() {
-            return Some(spec.defaults.iter().map(|size| (Size::Elements(*size), section.offset())).collect());
+            let values = family.default_values(kernels, spec);
+            return Some(values.iter().map(|size| (Size::Elements(*size), section.offset())).collect());
         }
         if !spec.optional {
             let problem = PlanProblem::Missing { key: name, expected: EXPECTED };
