@@ -325,7 +325,8 @@ pub fn family(sweep: Sweep) -> Option<&'static dyn Family> {
         Sweep::Reduce => Some(&crate::reduce::Reduce),
         Sweep::Latency => Some(&crate::latency::Latency),
         Sweep::Scan => Some(&crate::scan::Scan),
-        Sweep::Onchip | Sweep::Transfer => None,
+        Sweep::Onchip => Some(&crate::onchip::Onchip),
+        Sweep::Transfer => None,
     }
 }
 

@@ -11,6 +11,7 @@ pub mod family;
 pub mod latency;
 mod memo;
 pub mod number;
+pub mod onchip;
 pub mod parameter;
 pub mod peak;
 pub mod reduce;

@@ -13,6 +13,7 @@ use super::stream::Instructions;
 use super::{CpuBuffer, failed};
 use crate::device::{Array, DeviceError};
 
+mod additions;
 mod arithmetic;
 mod contraction;
 mod reading;
@@ -46,6 +47,10 @@ enum Job {
     Reading {
         passes: u64,
     },
+    /// So many additions of each thread to a counter.
+    Additions {
+        of_thread: u64,
+    },
     /// So many loads on a chain, by one thread.
     Chase {
         loads: u64,
@@ -78,6 +83,9 @@ impl Program {
             (Sweep::Reduce, kernel) => Job::Reduction(reading::Operation::from_name(kernel).ok_or_else(unsupported)?),
             (Sweep::Scan, "sum") => Job::PrefixSums,
             (Sweep::Cache, "read") => Job::Reading { passes: setting(parameter::READS) },
+            (Sweep::Onchip, "atomic_global_same" | "atomic_global_spread") => {
+                Job::Additions { of_thread: setting(parameter::OPERATIONS) }
+            }
             (Sweep::Cache, "chase") => Job::Chase { loads: setting(parameter::LOADS) },
             _ => return Err(unsupported()),
         };
@@ -155,6 +163,12 @@ impl Task {
                     reading::read(passes, instructions, (member.index(), threads), self);
                 }
                 member.meet(|| reading::write_sum(self))?;
+            }
+            (Job::Additions { of_thread }, _) => {
+                member.meet(|| additions::begin(of_thread, threads, &self.arrays))?;
+                if works {
+                    additions::add(of_thread, member.index(), &self.arrays);
+                }
             }
             (Job::Chase { loads }, _) if member.index() == 0 => reading::chase(loads, &self.arrays),
             (Job::Contraction(_) | Job::Arithmetic { .. } | Job::Chase { .. }, _) => {}

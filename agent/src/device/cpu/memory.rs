@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 use rustix::param::page_size;
@@ -238,6 +238,16 @@ impl View {
             Some(start) => unsafe { slice::from_raw_parts_mut(start.as_ptr(), part.len()) },
             None => &mut [],
         }
+    }
+
+    /// A 32-bit element to add to; none beyond the end, or where elements are of another width.
+    ///
+    /// # Safety
+    /// While it lives, nobody reads or writes the element but through what this gives.
+    pub(super) unsafe fn counter(&self, index: usize) -> Option<&AtomicU32> {
+        let start = self.start_of::<u32>(&(index..index.checked_add(1)?))?;
+        // SAFETY: `start_of` has checked that it is inside the mapping and aligned; the caller keeps other accesses away.
+        Some(unsafe { AtomicU32::from_ptr(start.as_ptr()) })
     }
 
     /// Reads the element so many places from the first, wherever that is.
